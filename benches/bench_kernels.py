@@ -105,6 +105,40 @@ def nothing(x: Any) -> Any:
     return x
 
 
+# What a launch of an empty kernel may take, and one on many simulated ranks.
+SECONDS_OF_A_LAUNCH, RANKS, SECONDS_OF_RANKS = 40e-6, 64, 5e-3
+
+
+@ALONE
+def bench_kernel_launch(compare: Comparison, quick: bool) -> None:
+    count = 2 if quick else 50
+    x = np.ones((128, 8), np.float32)
+
+    def launches() -> None:
+        for _ in range(count):
+            nothing(x)
+
+    compare(
+        "kernel: launch",
+        launches,
+        [limit(SECONDS_OF_A_LAUNCH * count, f"{SECONDS_OF_A_LAUNCH * 1e6:.0f} us each")],
+        Work(count, "launches/s"),
+    )
+
+
+@ALONE
+def bench_kernel_launch_on_many_ranks(compare: Comparison, quick: bool) -> None:
+    ranks = 2 if quick else RANKS
+    launch = nki.spmd(nothing, ranks)
+    given = [(np.ones((128, 8), np.float32),)] * ranks
+    compare(
+        f"kernel: launch on {ranks} ranks",
+        lambda: launch(given),
+        [limit(SECONDS_OF_RANKS, f"{SECONDS_OF_RANKS * 1e3:.0f} ms")],
+        Work(ranks, "ranks/s"),
+    )
+
+
 @ALONE
 def bench_kernel_launch_on_two_cores(compare: Comparison, quick: bool) -> None:
     count = 2 if quick else 50

@@ -85,16 +85,16 @@ fn sums(cores: &mut [NeuronCore]) -> HashMap<String, Sum> {
     let mut sums: HashMap<String, Sum> = HashMap::new();
     for (number, core) in cores.iter_mut().enumerate() {
         core.timeline.schedule();
-        let mut by_label: HashMap<u32, Vec<&Record>> = HashMap::new();
+        let mut by_label: HashMap<u32, Vec<Record>> = HashMap::new();
         for record in core.timeline.records() {
             by_label.entry(record.label).or_default().push(record);
         }
         for (label, records) in by_label {
             let Some(label) = core.opcodes.labels().get(label as usize) else { continue };
             let sum = sums.entry(label.clone()).or_default();
-            let is_work = |record: &&Record| core.opcodes.opcodes().get(record.opcode as usize) != Some(&BARRIER);
+            let is_work = |record: &Record| core.opcodes.opcodes().get(record.opcode as usize) != Some(&BARRIER);
             sum.cores += u32::from(records.iter().any(is_work));
-            records.into_iter().for_each(|record| sum.add(number, record));
+            records.iter().for_each(|record| sum.add(number, record));
         }
     }
     sums

@@ -144,7 +144,7 @@ fn retime(criterion: &mut Criterion) {
             match number % 5 {
                 engine @ 0..3 => {
                     let engine = Engine::ALL[engine];
-                    let of = steps.iter().filter(|step| graph.steps()[**step as usize].engine == engine);
+                    let of = steps.iter().filter(|step| graph.steps().at(**step as usize).engine == engine);
                     of.for_each(|&step| variant.free(step as usize));
                 }
                 3 => variant.rebuffer(&steps, None, 1),

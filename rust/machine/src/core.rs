@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::isa::NOTHING;
 use crate::memory::{Memory, MemoryOptions, Moved, Request, Sharing};
 use crate::opcode::Opcodes;
+use crate::packed::{PackedRows, Row};
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
 pub use crate::state::State;
@@ -64,7 +65,7 @@ pub struct NeuronCore {
     pub options: CoreOptions,
     issued: u64,
     live: OccupancyPoint,
-    occupancy: Vec<(u64, OccupancyPoint)>,
+    occupancy: PackedRows<LivePoint>,
     /// Its tensors, and which instructions use them.
     tensors: TensorLog,
     ranks: RankGroups,
@@ -100,6 +101,34 @@ pub struct OccupancyPoint {
     pub psum: u64,
 }
 
+impl Row for OccupancyPoint {
+    type Words = [u64; 3];
+
+    fn words(&self, _: u64) -> [u64; 3] {
+        [self.time.0, self.sbuf, self.psum]
+    }
+
+    fn of_words([time, sbuf, psum]: [u64; 3], _: u64) -> Self {
+        Self { time: Picos(time), sbuf, psum }
+    }
+}
+
+/// Live bytes from an instruction on; when that is reached, the run's timeline says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LivePoint(pub(crate) u64, pub(crate) OccupancyPoint);
+
+impl Row for LivePoint {
+    type Words = [u64; 3];
+
+    fn words(&self, _: u64) -> [u64; 3] {
+        [self.0, self.1.sbuf, self.1.psum]
+    }
+
+    fn of_words([instruction, sbuf, psum]: [u64; 3], _: u64) -> Self {
+        Self(instruction, OccupancyPoint { time: Picos::ZERO, sbuf, psum })
+    }
+}
+
 /// The run of a kernel in its own order and places, beside the one that was compiled.
 #[derive(Clone, Debug)]
 pub struct RunAsWritten {
@@ -108,7 +137,7 @@ pub struct RunAsWritten {
     /// Which instructions used which tensors.
     pub tensors: TensorLog,
     /// Live bytes from each instruction on.
-    pub occupancy: Vec<OccupancyPoint>,
+    pub occupancy: PackedRows<OccupancyPoint>,
 }
 
 /// How many instructions back `depends_on` may still add an edge **(choice)**.
@@ -118,7 +147,7 @@ impl NeuronCore {
     /// A core with empty memories.
     ///
     /// # Errors
-    /// [`Error::Numerics`] if a generator cannot be seeded.
+    /// None that a description which was read leads to.
     pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
         let sites = Sites::default();
         let mut memory = Memory::new(
@@ -133,8 +162,8 @@ impl NeuronCore {
         memory.name_sites(sites.namer());
         memory.limit_host(options.max_host_bytes);
         memory.follow_nonfinite(options.nan_origin);
-        let state = State::new(&arch, memory)?;
-        let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch, options.unlimited)?)) } else { None };
+        let state = State::new(&arch, memory);
+        let shadow = options.shadow.then(|| Box::new(Shadow::new(&arch, options.unlimited)));
         let keeps_trace = options.unlimited && options.timing;
         let trace = keeps_trace.then(|| Box::new(TraceBuilder::new(Arc::clone(&arch))));
         let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: options.timing };
@@ -146,7 +175,7 @@ impl NeuronCore {
             options,
             issued: 0,
             live: OccupancyPoint::default(),
-            occupancy: Vec::new(),
+            occupancy: PackedRows::default(),
             tensors: TensorLog::default(),
             ranks: RankGroups::default(),
             as_written: None,
@@ -359,7 +388,7 @@ impl NeuronCore {
                 Buffer::Psum => self.live.psum = change.live,
                 Buffer::PrivateHbm | Buffer::SharedHbm => continue,
             }
-            self.occupancy.push((self.issued, self.live));
+            self.occupancy.push(LivePoint(self.issued, self.live));
         }
         for storage in self.state.memory.take_went() {
             self.tensors.went(storage, self.issued);
@@ -372,21 +401,23 @@ impl NeuronCore {
         self.note_occupancy();
         self.settle(0);
         self.timeline.schedule();
-        over_time(&self.occupancy, self.timeline.records())
+        over_time(self.occupancy.iter(), self.timeline.records()).collect()
     }
 }
 
 /// Live bytes from each instruction on, as bytes over time.
-fn over_time(points: &[(u64, OccupancyPoint)], records: &[Record]) -> Vec<OccupancyPoint> {
+fn over_time(
+    points: impl Iterator<Item = LivePoint>,
+    records: &PackedRows<Record>,
+) -> impl Iterator<Item = OccupancyPoint> {
     let (mut reached, mut next) = (Picos::ZERO, 0);
-    let at = |&(instruction, live): &(u64, OccupancyPoint)| {
+    points.map(move |LivePoint(instruction, live)| {
         while next < records.len() && next as u64 <= instruction {
-            reached = reached.max(records[next].start);
+            reached = reached.max(records.at(next).start);
             next += 1;
         }
         OccupancyPoint { time: reached, ..live }
-    };
-    points.iter().map(at).collect()
+    })
 }
 
 /// Registers are numbered by the process, so that cores never mistake another's for their own.

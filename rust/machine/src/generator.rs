@@ -12,7 +12,11 @@ use crate::error::{Error, Result};
 ///
 /// A host may put a source of its own in its place, draws recorded on hardware for example.
 pub struct Generator {
-    xorwow: Xorwow,
+    /// None until somebody asks for them: few kernels draw, and a launch has no time to make them for the others.
+    xorwow: Option<Xorwow>,
+    seed: u64,
+    lanes: usize,
+    generators: usize,
     behind: u64,
     is_known: bool,
     host: Option<Box<dyn BitSource>>,
@@ -27,17 +31,36 @@ impl fmt::Debug for Generator {
 impl Generator {
     /// Generators of these states.
     pub fn new(xorwow: Xorwow) -> Self {
-        Self { xorwow, behind: 0, is_known: true, host: None }
+        let mut made = Self::seeded(0, xorwow.lanes(), xorwow.generators());
+        made.xorwow = Some(xorwow);
+        made
+    }
+
+    /// The generators of [`Xorwow::seed`], which are made when they are first asked for.
+    ///
+    /// ```
+    /// use trn3_machine::generator::Generator;
+    /// use trn3_numerics::Xorwow;
+    ///
+    /// let [mut late, mut now] = [Generator::seeded(3, 128, 4), Generator::new(Xorwow::seed(3, 128, 4)?)];
+    /// let [mut drawn, mut other] = [[0; 256]; 2];
+    /// late.uint32(2, &mut drawn)?;
+    /// now.uint32(2, &mut other)?;
+    /// assert_eq!(drawn, other);
+    /// # Ok::<(), trn3_machine::Error>(())
+    /// ```
+    pub fn seeded(seed: u64, lanes: usize, generators: usize) -> Self {
+        Self { xorwow: None, seed, lanes, generators, behind: 0, is_known: true, host: None }
     }
 
     /// Partitions that have a generator.
     pub fn lanes(&self) -> usize {
-        self.xorwow.lanes()
+        self.lanes
     }
 
     /// Generators of each partition.
     pub fn generators(&self) -> usize {
-        self.xorwow.generators()
+        self.generators
     }
 
     /// Whether the state is known; false after a seed that a run without values did not compute.
@@ -57,7 +80,7 @@ impl Generator {
 
     /// Starts anew from these states. A host's source, which has none, stays and goes on.
     pub fn reseed(&mut self, xorwow: Xorwow) {
-        (self.xorwow, self.behind, self.is_known) = (xorwow, 0, true);
+        *self = Self { host: self.host.take(), ..Self::new(xorwow) };
     }
 
     /// Takes draws from a host's source from here on, or from the generators again.
@@ -91,18 +114,18 @@ impl Generator {
     /// # Errors
     /// [`crate::Error::Numerics`] for states that are none of these generators.
     pub fn load(&mut self, state: &[u32], phase: usize, is_known: bool) -> Result<()> {
-        let mut xorwow = self.xorwow.clone();
+        let mut xorwow = self.made()?.clone();
         xorwow.set_state(state)?;
         xorwow.set_phase(phase)?;
-        (self.xorwow, self.behind, self.is_known) = (xorwow, 0, is_known);
+        (self.xorwow, self.behind, self.is_known) = (Some(xorwow), 0, is_known);
         Ok(())
     }
 
     /// The generators, as far ahead as they should be.
     ///
     /// # Errors
-    /// [`crate::Error::Numerics`] when interrupted; [`Error::NotModelled`] where a host's source has taken their place,
-    /// which has no state of theirs.
+    /// [`crate::Error::Numerics`] when interrupted, or from a seed without lanes; [`Error::NotModelled`] where a host's source
+    /// has taken their place, which has no state of theirs.
     pub fn current(&mut self) -> Result<&mut Xorwow> {
         if self.host.is_some() {
             let text = "the state of a generator whose draws come from the host's source is not there to read or write";
@@ -112,10 +135,20 @@ impl Generator {
     }
 
     fn jumped(&mut self) -> Result<&mut Xorwow> {
-        if self.behind > 0 {
-            self.xorwow.jump(self.behind)?;
-            self.behind = 0;
+        let behind = self.behind;
+        let xorwow = self.made()?;
+        if behind > 0 {
+            xorwow.jump(behind)?;
         }
-        Ok(&mut self.xorwow)
+        self.behind = 0;
+        self.made()
+    }
+
+    fn made(&mut self) -> Result<&mut Xorwow> {
+        let made = match self.xorwow.take() {
+            Some(made) => made,
+            None => Xorwow::seed(self.seed, self.lanes, self.generators)?,
+        };
+        Ok(self.xorwow.insert(made))
     }
 }

@@ -27,6 +27,7 @@ pub mod meeting;
 pub mod memory;
 pub mod named_edges;
 pub mod opcode;
+pub mod packed;
 pub mod program;
 pub mod shadow;
 pub mod site;

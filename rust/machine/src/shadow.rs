@@ -91,12 +91,9 @@ pub(super) struct Before {
 
 impl Shadow {
     /// Two runs that have computed nothing yet.
-    ///
-    /// # Errors
-    /// [`crate::Error::Numerics`] if a generator cannot be seeded.
-    pub(super) fn new(arch: &Arc<ArchSpec>, unlimited: bool) -> Result<Self> {
+    pub(super) fn new(arch: &Arc<ArchSpec>, unlimited: bool) -> Self {
         let state = |second: bool| State::new(arch, Memory::shadow(arch, second, unlimited));
-        Ok(Self { carried: state(false)?, fresh: state(true)?, losses: BTreeMap::new() })
+        Self { carried: state(false), fresh: state(true), losses: BTreeMap::new() }
     }
 
     /// What was lost, by line.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trn3_numerics::{CastOptions, Xorwow};
+use trn3_numerics::CastOptions;
 
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
@@ -44,23 +44,20 @@ impl State {
     }
 
     /// Engine registers and generators as they are at power-on, beside these memories.
-    ///
-    /// # Errors
-    /// [`Error::Numerics`] if a generator cannot be seeded.
-    pub(crate) fn new(arch: &Arc<ArchSpec>, memory: Memory) -> Result<Self> {
+    pub(crate) fn new(arch: &Arc<ArchSpec>, memory: Memory) -> Self {
         let lanes = arch.partitions as usize;
         let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
-        Ok(State {
+        State {
             memory,
             scalar_reduce: vec![0.0; lanes],
             vector_accumulator: vec![0.0; lanes],
-            vector_random: Generator::new(Xorwow::seed(0, lanes, vector_generators)?),
-            gpsimd_random: Generator::new(Xorwow::seed(1, lanes, 1)?),
+            vector_random: Generator::seeded(0, lanes, vector_generators),
+            gpsimd_random: Generator::seeded(1, lanes, 1),
             stochastic_rounding: None,
             site: SiteId::default(),
             scratch: Vec::new(),
             arch: arch.clone(),
-        })
+        }
     }
 
     /// A float32 buffer to read a tile into; give it back with [`State::keep`].

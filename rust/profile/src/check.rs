@@ -8,8 +8,8 @@ use crate::run_columns::RunColumns;
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
 /// Refuses a value that is not below a limit.
-fn check_below<T: Copy + Into<u64>>(name: &str, column: &[T], limit: u64, of_what: &str) -> Result<()> {
-    let values = column.iter().map(|&value| value.into());
+fn check_below<T: Into<u64>>(name: &str, column: impl IntoIterator<Item = T>, limit: u64, of_what: &str) -> Result<()> {
+    let values = column.into_iter().map(Into::into);
     // Of the largest values, the first.
     let largest = values.enumerate().reduce(|most, next| if next.1 > most.1 { next } else { most });
     match largest {
@@ -49,9 +49,9 @@ fn check_rising(name: &str, mut times: impl Iterator<Item = u64>) -> Result<()> 
 /// [`Error::Value`] names the column, the place, what came and what is allowed.
 pub fn check_instructions(columns: &InstructionColumns) -> Result<()> {
     columns.check_lengths()?;
-    check_below("instructions.engine", &columns.engine, ENGINES.len() as u64, "engines")?;
-    check_below("instructions.cause", &columns.cause, CAUSES.len() as u64, "causes")?;
-    check_below("instructions.bound", &columns.bound, BOUNDS.len() as u64, "bounds")?;
+    check_below("instructions.engine", columns.engine.iter().copied(), ENGINES.len() as u64, "engines")?;
+    check_below("instructions.cause", columns.cause.iter().copied(), CAUSES.len() as u64, "causes")?;
+    check_below("instructions.bound", columns.bound.iter().copied(), BOUNDS.len() as u64, "bounds")?;
     let start = ("instructions.start_ps", &columns.start_ps[..]);
     check_order(start, ("instructions.slot_end_ps", &columns.slot_end_ps))?;
     check_order(start, ("instructions.end_ps", &columns.end_ps))?;
@@ -115,7 +115,7 @@ pub fn check_occupancy(columns: &OccupancyColumns) -> Result<()> {
             )));
         }
     }
-    check_rising("occupancy.time_ps", columns.time_ps.iter().copied())?;
+    check_rising("occupancy.time_ps", columns.time_ps.iter())?;
     let above = |peak: u64| peak.saturating_add(1);
     check_below("occupancy.sbuf_bytes", &columns.sbuf_bytes, above(columns.sbuf_peak_bytes), "at peak")?;
     check_below("occupancy.psum_bytes", &columns.psum_bytes, above(columns.psum_peak_bytes), "at peak")
@@ -140,21 +140,21 @@ impl RunColumns {
     pub fn check_across(&self) -> Result<()> {
         let instructions = &self.instructions;
         let count = instructions.len() as u64;
-        check_below("instructions.opcode", &instructions.opcode, self.opcodes.len() as u64, "opcodes")?;
-        check_below("instructions.label", &instructions.label, self.labels.len() as u64, "labels")?;
-        check_below("instructions.site", &instructions.site, self.sites.len() as u64, "sites")?;
-        check_below("transfers.instruction", &self.transfers.instruction, count, "instructions")?;
+        check_below("instructions.opcode", instructions.opcode.iter().copied(), self.opcodes.len() as u64, "opcodes")?;
+        check_below("instructions.label", instructions.label.iter().copied(), self.labels.len() as u64, "labels")?;
+        check_below("instructions.site", instructions.site.iter().copied(), self.sites.len() as u64, "sites")?;
+        check_below("transfers.instruction", self.transfers.instruction.iter().copied(), count, "instructions")?;
         let engines = self.arch.dma_engines as u64;
-        check_below("transfers.dma_engine", &self.transfers.dma_engine, engines, "DMA engines")?;
-        check_below("critical", &self.critical, count, "instructions")?;
+        check_below("transfers.dma_engine", self.transfers.dma_engine.iter().copied(), engines, "DMA engines")?;
+        check_below("critical", self.critical.iter().copied(), count, "instructions")?;
         check_rising("start_ps of critical", self.critical.iter().map(|&row| instructions.start_ps[row as usize]))?;
-        for (name, times) in [
-            ("instructions.slot_end_ps", &instructions.slot_end_ps),
-            ("instructions.end_ps", &instructions.end_ps),
-            ("transfers.end_ps", &self.transfers.end_ps),
-            ("occupancy.time_ps", &self.occupancy.time_ps),
+        for (name, last) in [
+            ("instructions.slot_end_ps", instructions.slot_end_ps.iter().max().copied()),
+            ("instructions.end_ps", instructions.end_ps.iter().max().copied()),
+            ("transfers.end_ps", self.transfers.end_ps.iter().max().copied()),
+            ("occupancy.time_ps", self.occupancy.time_ps.iter().max()),
         ] {
-            if let Some(&last) = times.iter().max().filter(|&&last| last > self.latency_ps) {
+            if let Some(last) = last.filter(|&last| last > self.latency_ps) {
                 let latency = self.latency_ps;
                 return Err(Error::Value(format!("{name} reaches {last} ps, after latency_ps, {latency}")));
             }

@@ -1,18 +1,22 @@
 //! Columns of what the machine records: instructions, transfers, tensors, memories in use.
 
+use std::borrow::Borrow;
+
 use serde::Serialize;
+use trn3_machine::packed::PackedRows;
 
 use crate::error::{Error, Result};
 use crate::packed::{Packer, TableLayout, Unpacker};
 
+/// A table of columns, each of which is a list of this kind: as it is, or [packed](PackedRows) where it is long and seldom read.
 macro_rules! columns {
-    ($(#[doc = $doc:literal])+ $name:ident, $what:literal {
+    ($(#[doc = $doc:literal])+ $name:ident, $what:literal, $list:ident {
         $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)*
     }) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
         pub struct $name {
-            $($(#[doc = $field_doc])+ pub $field: Vec<$type>,)*
+            $($(#[doc = $field_doc])+ pub $field: $list<$type>,)*
         }
 
         impl $name {
@@ -32,13 +36,13 @@ macro_rules! columns {
             /// Puts the columns into a text of columns, by their names.
             pub(crate) fn pack(&self, packer: &mut Packer) -> TableLayout {
                 let mut table = TableLayout::of(self.len());
-                $(packer.put(&mut table, stringify!($field), self.$field.iter().map(|&value| u64::from(value)).collect());)*
+                $(packer.put(&mut table, stringify!($field), self.$field.iter().map(|value| u64::from(*Borrow::<$type>::borrow(&value))).collect());)*
                 table
             }
 
             /// The columns that [`Self::pack`] put there.
             pub(crate) fn unpack(unpacker: &Unpacker, table: &TableLayout) -> Result<Self> {
-                Ok(Self { $($field: unpacker.take(table, concat!($what, ".", stringify!($field)))?,)* })
+                Ok(Self { $($field: unpacker.take(table, concat!($what, ".", stringify!($field)))?.into_iter().collect(),)* })
             }
 
             /// Refuses columns of different lengths.
@@ -59,7 +63,7 @@ macro_rules! columns {
 
 columns! {
     /// Every instruction, in program order. Times are picoseconds from the start of the busy window.
-    InstructionColumns, "instructions" {
+    InstructionColumns, "instructions", Vec {
         /// Place in [`crate::RunColumns::opcodes`].
         opcode: u16,
         /// Place in [`crate::ENGINES`].
@@ -101,7 +105,7 @@ columns! {
 
 columns! {
     /// What the DMA engines did for each DMA instruction. Times as in [`InstructionColumns`].
-    TransferColumns, "transfers" {
+    TransferColumns, "transfers", Vec {
         /// Place in [`InstructionColumns`].
         instruction: u32,
         /// Which DMA engine moved the bytes.
@@ -117,7 +121,7 @@ columns! {
 
 columns! {
     /// Every tensor, in the order in which they came.
-    TensorColumns, "tensors" {
+    TensorColumns, "tensors", PackedRows {
         /// Place in [`crate::MEMORIES`].
         memory: u8,
         /// Place in [`Recorded::names`](crate::Recorded::names).
@@ -145,7 +149,7 @@ columns! {
 
 columns! {
     /// Which instructions use which tensors, by rising instruction.
-    UseColumns, "uses" {
+    UseColumns, "uses", PackedRows {
         /// Place in [`InstructionColumns`].
         instruction: u32,
         /// Place in [`TensorColumns`].
@@ -157,7 +161,7 @@ columns! {
 
 columns! {
     /// Which instructions come after which, by rising `consumer`, each pair once for each kind of reason.
-    EdgeColumns, "edges" {
+    EdgeColumns, "edges", PackedRows {
         /// Place in [`InstructionColumns`]: the one that comes after.
         consumer: u32,
         /// Place in [`InstructionColumns`]: the earlier one.
@@ -171,11 +175,11 @@ columns! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OccupancyColumns {
     /// Times, never falling, in picoseconds from the start of the busy window.
-    pub time_ps: Vec<u64>,
+    pub time_ps: PackedRows<u64>,
     /// SBUF bytes of a partition from then on.
-    pub sbuf_bytes: Vec<u64>,
+    pub sbuf_bytes: PackedRows<u64>,
     /// PSUM bytes of a partition from then on.
-    pub psum_bytes: Vec<u64>,
+    pub psum_bytes: PackedRows<u64>,
     /// Most SBUF bytes of a partition that ever were in use.
     pub sbuf_peak_bytes: u64,
     /// Most PSUM bytes of a partition that ever were in use.

@@ -8,8 +8,7 @@ use trn3_machine::isa::OperandRole;
 use trn3_machine::site::Site;
 use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
-use trn3_machine::timing::graph::GraphStep;
-use trn3_machine::timing::record::{NO_INSTRUCTION, Record, TransferRecord};
+use trn3_machine::timing::record::{NO_INSTRUCTION, TransferRecord};
 use trn3_machine::timing::timeline::Timeline;
 
 use crate::advice::LazyAdvice;
@@ -40,7 +39,7 @@ impl RunColumns {
             labels: core.opcodes.labels().to_vec(),
             sites: sites.map(|Site { file, line, function }| (file, line, function)).collect(),
             findings: findings.iter().map(|finding| finding_record(finding, &core.sites)).collect(),
-            instructions: instructions(core.timeline.records(), core.timeline.steps()),
+            instructions: instructions(&core.timeline),
             transfers: transfers(core.timeline.transfers()),
             occupancy,
             recorded: Recorded::of(core),
@@ -63,27 +62,51 @@ fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
     basis.into_iter().filter_map(time).collect()
 }
 
-fn instructions(records: &[Record], steps: &[GraphStep]) -> InstructionColumns {
-    InstructionColumns {
-        opcode: records.iter().map(|record| record.opcode).collect(),
-        engine: records.iter().map(|record| record.engine as u8).collect(),
-        queue: records.iter().map(|record| record.queue).collect(),
-        site: records.iter().map(|record| record.site.0).collect(),
-        label: records.iter().map(|record| record.label).collect(),
-        start_ps: records.iter().map(|record| record.start.0).collect(),
-        slot_end_ps: records.iter().map(|record| record.slot_end.0).collect(),
-        end_ps: records.iter().map(|record| record.end.0).collect(),
-        wait_ps: records.iter().map(|record| record.wait.0).collect(),
-        cause: records.iter().map(|record| cause_number(record.cause)).collect(),
-        waited_on: records.iter().map(|record| record.waited_on).collect(),
-        ready_ps: steps.iter().map(|step| step.ready.0).collect(),
-        bound: steps.iter().map(|step| step.bound as u8).collect(),
-        dma_bytes: records.iter().map(|record| record.dma_bytes).collect(),
-        hbm_read: records.iter().map(|record| record.hbm_read).collect(),
-        hbm_write: records.iter().map(|record| record.hbm_write).collect(),
-        macs: records.iter().map(|record| record.macs).collect(),
-        peak_macs_per_cycle: records.iter().map(|record| record.peak_macs_per_cycle).collect(),
+fn instructions(timeline: &Timeline) -> InstructionColumns {
+    let count = timeline.records().len();
+    let mut columns = InstructionColumns {
+        opcode: Vec::with_capacity(count),
+        engine: Vec::with_capacity(count),
+        queue: Vec::with_capacity(count),
+        site: Vec::with_capacity(count),
+        label: Vec::with_capacity(count),
+        start_ps: Vec::with_capacity(count),
+        slot_end_ps: Vec::with_capacity(count),
+        end_ps: Vec::with_capacity(count),
+        wait_ps: Vec::with_capacity(count),
+        cause: Vec::with_capacity(count),
+        waited_on: Vec::with_capacity(count),
+        ready_ps: Vec::with_capacity(count),
+        bound: Vec::with_capacity(count),
+        dma_bytes: Vec::with_capacity(count),
+        hbm_read: Vec::with_capacity(count),
+        hbm_write: Vec::with_capacity(count),
+        macs: Vec::with_capacity(count),
+        peak_macs_per_cycle: Vec::with_capacity(count),
+    };
+    for record in timeline.records() {
+        columns.opcode.push(record.opcode);
+        columns.engine.push(record.engine as u8);
+        columns.queue.push(record.queue);
+        columns.site.push(record.site.0);
+        columns.label.push(record.label);
+        columns.start_ps.push(record.start.0);
+        columns.slot_end_ps.push(record.slot_end.0);
+        columns.end_ps.push(record.end.0);
+        columns.wait_ps.push(record.wait.0);
+        columns.cause.push(cause_number(record.cause));
+        columns.waited_on.push(record.waited_on);
+        columns.dma_bytes.push(record.dma_bytes);
+        columns.hbm_read.push(record.hbm_read);
+        columns.hbm_write.push(record.hbm_write);
+        columns.macs.push(record.macs);
+        columns.peak_macs_per_cycle.push(record.peak_macs_per_cycle);
     }
+    for step in timeline.steps().into_iter().flatten() {
+        columns.ready_ps.push(step.ready.0);
+        columns.bound.push(step.bound as u8);
+    }
+    columns
 }
 
 fn edges(timeline: &Timeline) -> EdgeColumns {
@@ -91,13 +114,15 @@ fn edges(timeline: &Timeline) -> EdgeColumns {
     let mut own: Vec<(u32, u8)> = Vec::new();
     for consumer in 0..timeline.records().len() {
         own.clear();
-        own.extend(timeline.comes_after(consumer).iter().map(|edge| (edge.on, edge.kind as u8)));
+        own.extend(timeline.comes_after(consumer).map(|edge| (edge.on, edge.kind as u8)));
         // One edge each for a stationary operand and a moving one of the same producer is one reason.
         own.sort_unstable();
         own.dedup();
-        made.consumer.extend(own.iter().map(|_| consumer as u32));
-        made.producer.extend(own.iter().map(|(producer, _)| producer));
-        made.kind.extend(own.iter().map(|(_, kind)| kind));
+        for &(producer, kind) in &own {
+            made.consumer.push(consumer as u32);
+            made.producer.push(producer);
+            made.kind.push(kind);
+        }
     }
     made
 }
@@ -137,9 +162,9 @@ impl Recorded {
             let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
             made.as_written = Some(Box::new(WrittenColumns {
                 latency_ps: written.timeline.makespan().0,
-                instructions: instructions(written.timeline.records(), written.timeline.steps()),
+                instructions: instructions(&written.timeline),
                 transfers: transfers(written.timeline.transfers()),
-                occupancy: occupancy(&written.occupancy),
+                occupancy: occupancy(&written.occupancy.iter().collect::<Vec<_>>()),
                 critical: written.timeline.critical_path(),
                 tensors,
                 uses,
@@ -152,7 +177,7 @@ impl Recorded {
     fn log(&mut self, known: &mut Known, log: &TensorLog, count: usize) -> (TensorColumns, UseColumns) {
         let names: Vec<u32> = log.names().iter().map(|name| known.name(&mut self.names, name)).collect();
         let shapes: Vec<u32> = log.shapes().iter().map(|shape| known.shape(&mut self.shapes, shape)).collect();
-        let (tensors, uses) = (log.tensors(), log.uses());
+        let (tensors, uses) = (log.tensors().collect::<Vec<_>>(), log.uses());
         let memory = |buffer| match buffer {
             Buffer::Sbuf => 0,
             Buffer::Psum => 1,

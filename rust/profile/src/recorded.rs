@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
+use trn3_machine::packed::PackedRows;
 use trn3_machine::storage::Buffer;
 
 use crate::cause::EDGES;
@@ -126,12 +127,7 @@ impl Recorded {
     fn check_tables(&self, tensors: &TensorColumns, uses: &UseColumns, count: usize, sites: usize) -> Result<()> {
         tensors.check_lengths()?;
         uses.check_lengths()?;
-        let below =
-            |what: &str, column: &[u32], limit: usize| match column.iter().position(|&value| value as usize >= limit) {
-                None => Ok(()),
-                Some(row) => Err(Error::Value(format!("{what}[{row}] is {}, but there are {limit}", column[row]))),
-            };
-        let wide = |column: &[u8]| column.iter().map(|&value| u32::from(value)).collect::<Vec<u32>>();
+        let wide = |column: &PackedRows<u8>| column.iter().map(u32::from).collect::<PackedRows<u32>>();
         below("tensors.memory", &wide(&tensors.memory), MEMORIES.len())?;
         below("tensors.name", &tensors.name, self.names.len())?;
         below("tensors.shape", &tensors.shape, self.shapes.len())?;
@@ -142,23 +138,30 @@ impl Recorded {
         below("uses.instruction", &uses.instruction, count)?;
         below("uses.tensor", &uses.tensor, tensors.len())?;
         below("uses.usage", &wide(&uses.usage), USES.len())?;
-        if uses.instruction.is_sorted() {
+        if uses.instruction.iter().is_sorted() {
             return Ok(());
         }
         Err(Error::Value("uses.instruction falls; it must rise".to_owned()))
     }
 }
 
+fn below(what: &str, column: &PackedRows<u32>, limit: usize) -> Result<()> {
+    match column.iter().enumerate().find(|(_, value)| *value as usize >= limit) {
+        None => Ok(()),
+        Some((row, value)) => Err(Error::Value(format!("{what}[{row}] is {value}, but there are {limit}"))),
+    }
+}
+
 fn check_edges(edges: &EdgeColumns, count: usize) -> Result<()> {
     edges.check_lengths()?;
-    let is_later = |(consumer, producer): (&u32, &u32)| producer < consumer && (*consumer as usize) < count;
+    let is_later = |(consumer, producer): (u32, u32)| producer < consumer && (consumer as usize) < count;
     if !edges.consumer.iter().zip(&edges.producer).all(is_later) {
         return Err(Error::Value(format!("edges lead from later instructions, or to others than the {count}")));
     }
-    if edges.kind.iter().any(|&kind| usize::from(kind) >= EDGES.len()) {
+    if edges.kind.iter().any(|kind| usize::from(kind) >= EDGES.len()) {
         return Err(Error::Value(format!("edges.kind holds kinds beyond the {}", EDGES.len())));
     }
-    if edges.consumer.is_sorted() {
+    if edges.consumer.iter().is_sorted() {
         return Ok(());
     }
     Err(Error::Value("edges.consumer falls; it must rise".to_owned()))
@@ -178,9 +181,9 @@ impl Serialize for Recorded {
             put("as_written.uses", written.uses.pack(&mut packer));
             put("as_written.edges", written.edges.pack(&mut packer));
             let mut occupancy = TableLayout::of(written.occupancy.time_ps.len());
-            packer.put(&mut occupancy, "time_ps", written.occupancy.time_ps.clone());
-            packer.put(&mut occupancy, "sbuf_bytes", written.occupancy.sbuf_bytes.clone());
-            packer.put(&mut occupancy, "psum_bytes", written.occupancy.psum_bytes.clone());
+            packer.put(&mut occupancy, "time_ps", written.occupancy.time_ps.iter().collect());
+            packer.put(&mut occupancy, "sbuf_bytes", written.occupancy.sbuf_bytes.iter().collect());
+            packer.put(&mut occupancy, "psum_bytes", written.occupancy.psum_bytes.iter().collect());
             put("as_written.occupancy", occupancy);
             let mut critical = TableLayout::of(written.critical.len());
             packer.put(&mut critical, "row", written.critical.iter().map(|&row| row.into()).collect());
@@ -216,6 +219,10 @@ impl Document {
             Some(table) => EdgeColumns::unpack(&unpacker, table),
             None => Ok(EdgeColumns::default()),
         };
+        let packed = |name: &str| -> Result<PackedRows<u64>> {
+            let column = unpacker.take::<u64>(table("as_written.occupancy")?, &format!("occupancy.{name}"))?;
+            Ok(column.into_iter().collect())
+        };
         let as_written = match &self.as_written {
             None => None,
             Some(written) => Some(Box::new(WrittenColumns {
@@ -223,9 +230,9 @@ impl Document {
                 instructions: InstructionColumns::unpack(&unpacker, table("as_written.instructions")?)?,
                 transfers: TransferColumns::unpack(&unpacker, table("as_written.transfers")?)?,
                 occupancy: OccupancyColumns {
-                    time_ps: unpacker.take(table("as_written.occupancy")?, "occupancy.time_ps")?,
-                    sbuf_bytes: unpacker.take(table("as_written.occupancy")?, "occupancy.sbuf_bytes")?,
-                    psum_bytes: unpacker.take(table("as_written.occupancy")?, "occupancy.psum_bytes")?,
+                    time_ps: packed("time_ps")?,
+                    sbuf_bytes: packed("sbuf_bytes")?,
+                    psum_bytes: packed("psum_bytes")?,
                     sbuf_peak_bytes: written.sbuf_peak_bytes,
                     psum_peak_bytes: written.psum_peak_bytes,
                 },
@@ -264,7 +271,11 @@ mod tests {
     #[test]
     fn test_edges_that_contradict_are_refused() {
         let refused = |consumer: &[u32], producer: &[u32], kind: &[u8]| {
-            let edges = EdgeColumns { consumer: consumer.to_vec(), producer: producer.to_vec(), kind: kind.to_vec() };
+            let edges = EdgeColumns {
+                consumer: consumer.iter().copied().collect(),
+                producer: producer.iter().copied().collect(),
+                kind: kind.iter().copied().collect(),
+            };
             check_edges(&edges, 3).err().map(|error| error.to_string())
         };
         assert_eq!(refused(&[1, 1, 2], &[0, 0, 1], &[0, 1, 4]), None);

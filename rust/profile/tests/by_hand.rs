@@ -64,9 +64,9 @@ fn columns() -> RunColumns {
             bytes: vec![30_000, 10_000],
         },
         occupancy: OccupancyColumns {
-            time_ps: vec![0, 3 * US, 10 * US],
-            sbuf_bytes: vec![256, 512, 0],
-            psum_bytes: vec![0, 64, 0],
+            time_ps: [0, 3 * US, 10 * US].into_iter().collect(),
+            sbuf_bytes: [256, 512, 0].into_iter().collect(),
+            psum_bytes: [0, 64, 0].into_iter().collect(),
             sbuf_peak_bytes: 512,
             psum_peak_bytes: 64,
         },

@@ -9,6 +9,7 @@ use trn3_machine::core::{At, CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::dma::{Options, copy::DmaCopy};
 use trn3_machine::memory::Request;
+use trn3_machine::packed::PackedRows;
 use trn3_machine::storage::Buffer;
 use trn3_machine::view::View;
 use trn3_profile::{Profile, Recorded, ReportShell, RunColumns, report_page};
@@ -49,16 +50,16 @@ fn test_tensors_of_a_run_have_places_and_uses() {
     for (keeps, went) in [(false, [1, 2]), (true, [3, 3])] {
         let recorded = loads(keeps).recorded;
         let on_chip: Vec<usize> =
-            (0..recorded.tensors.len()).filter(|&row| recorded.tensors.memory[row] == 0).collect();
-        let of = |column: &[u64]| on_chip.iter().map(|&row| column[row]).collect::<Vec<u64>>();
+            (0..recorded.tensors.len()).filter(|&row| recorded.tensors.memory.at(row) == 0).collect();
+        let of = |column: &PackedRows<u64>| on_chip.iter().map(|&row| column.at(row)).collect::<Vec<u64>>();
         let byte = of(&recorded.tensors.byte);
         assert!(!keeps || byte[0].abs_diff(byte[1]) >= 1024, "{byte:?}");
         assert_eq!(of(&recorded.tensors.bytes), [1024, 1024]);
-        let went_of: Vec<u32> = on_chip.iter().map(|&row| recorded.tensors.went[row]).collect();
+        let went_of: Vec<u32> = on_chip.iter().map(|&row| recorded.tensors.went.at(row)).collect();
         assert_eq!(went_of, went);
-        assert_eq!(recorded.uses.instruction, [0, 0, 1, 1]);
-        let names = |row: usize| recorded.names[recorded.tensors.name[row] as usize].as_str();
-        let used: Vec<&str> = recorded.uses.tensor.iter().map(|&row| names(row as usize)).collect();
+        assert!(recorded.uses.instruction.iter().eq([0, 0, 1, 1]));
+        let names = |row: usize| recorded.names[recorded.tensors.name.at(row) as usize].as_str();
+        let used: Vec<&str> = recorded.uses.tensor.iter().map(|row| names(row as usize)).collect();
         assert_eq!(used, ["first", "first", "second", "second"]);
     }
 }
@@ -71,7 +72,7 @@ fn test_recorded_columns_come_back_from_documents() {
     assert_eq!(back, columns.recorded);
     RunColumns { recorded: back, ..columns.clone() }.check().expect("columns");
     let mut other = columns;
-    other.recorded.uses.tensor[0] = 9;
+    other.recorded.uses.tensor.change(0, |tensor| *tensor = 9);
     let error = other.check().expect_err("no such tensor").to_string();
     assert_eq!(error, "uses.tensor[0] is 9, but there are 4");
 }

@@ -63,10 +63,11 @@ fn transfers(owner: &Bound<'_, PyAny>) -> PyResult<TransferColumns> {
 }
 
 fn occupancy(owner: &Bound<'_, PyAny>) -> PyResult<OccupancyColumns> {
+    let packed = |name: &str| Ok::<_, PyErr>(column::<u64>(owner, name)?.into_iter().collect());
     Ok(OccupancyColumns {
-        time_ps: column(owner, "time_ps")?,
-        sbuf_bytes: column(owner, "sbuf_bytes")?,
-        psum_bytes: column(owner, "psum_bytes")?,
+        time_ps: packed("time_ps")?,
+        sbuf_bytes: packed("sbuf_bytes")?,
+        psum_bytes: packed("psum_bytes")?,
         sbuf_peak_bytes: owner.getattr("sbuf_peak_bytes")?.extract()?,
         psum_peak_bytes: owner.getattr("psum_peak_bytes")?.extract()?,
     })
@@ -390,9 +391,9 @@ pub(crate) fn transfer_arrays<'py>(py: Python<'py>, columns: &TransferColumns) -
 
 fn occupancy_arrays<'py>(py: Python<'py>, columns: &OccupancyColumns) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    fields.set_item("time_ps", PyArray1::from_slice(py, &columns.time_ps))?;
-    fields.set_item("sbuf_bytes", PyArray1::from_slice(py, &columns.sbuf_bytes))?;
-    fields.set_item("psum_bytes", PyArray1::from_slice(py, &columns.psum_bytes))?;
+    fields.set_item("time_ps", PyArray1::from_iter(py, &columns.time_ps))?;
+    fields.set_item("sbuf_bytes", PyArray1::from_iter(py, &columns.sbuf_bytes))?;
+    fields.set_item("psum_bytes", PyArray1::from_iter(py, &columns.psum_bytes))?;
     fields.set_item("sbuf_peak_bytes", columns.sbuf_peak_bytes)?;
     fields.set_item("psum_peak_bytes", columns.psum_peak_bytes)?;
     Ok(fields)

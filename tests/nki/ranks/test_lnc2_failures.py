@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import signal
 import threading
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from support.two_cores import (
 )
 from trn3 import nki
 from trn3.machine import NkiValidationError
+from trn3.nki.ranks import gang as gangs
 from trn3.nki.ranks.gang import DeadlockError, Gang
 
 
@@ -271,26 +274,63 @@ class _Late:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(waits: bool) -> None:
+def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gang = Gang(["a", "b"])
     begun = threading.Event()
 
     def first() -> None:
-        if waits:
-            gang.wait(0, lambda: False, lambda: "a waits")
+        gang.wait(0, lambda: False, lambda: "a waits")
 
     def endless() -> None:
         begun.set()
         while True:
             pass
 
-    member: Any = gang._members[1]
-    member.turn = _Late(member.turn, begun)
+    class LateSpare(gangs._Spare):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turn: Any = _Late(self.turn, begun)
+
+    monkeypatch.setattr(gangs, "_Spare", LateSpare)
     threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         gang.run([first, endless])
     assert threading.active_count() == threads
+
+
+def test_those_that_wait_for_nobody_share_a_thread_and_no_context_variables() -> None:
+    seen: contextvars.ContextVar[int] = contextvars.ContextVar("seen", default=-1)
+    before, threads = [], []
+
+    def body(number: int) -> None:
+        before.append(seen.get())
+        seen.set(number)
+        threads.append(threading.get_ident())
+
+    gang = Gang([str(number) for number in range(5)])
+    gang.run([functools.partial(body, number) for number in range(5)])
+    assert before == [-1] * 5
+    assert set(threads) == {threading.get_ident()}
+
+
+def test_who_begins_while_others_wait_has_a_thread_of_its_own() -> None:
+    gang = Gang(["a", "b", "c", "d"])
+    said: list[str] = []
+    threads = []
+
+    def body(number: int) -> None:
+        threads.append(threading.get_ident())
+        said.append("abcd"[number])
+        if number < 2:
+            gang.wait(number, lambda: len(said) > 3 + number, lambda: "waits")
+            said.append("ABCD"[number])
+
+    gang.run([functools.partial(body, number) for number in range(4)])
+    assert "".join(said) == "abcdAB"
+    assert len({*threads}) == 3
+    assert threads[2] == threads[3]
 
 
 # --- races --------------------------------------------------------------------------------------

@@ -84,6 +84,10 @@ class _Finding(TypedDict):
     dtype: NotRequired[str]
     origin: NotRequired[str]
 
+@final
+class MachineDescription:
+    def values(self) -> dict[str, float]: ...
+
 @disjoint_base
 class NeuronCore:
     def __new__(
@@ -115,6 +119,8 @@ class NeuronCore:
     def issued(self) -> int: ...
     def arch_entries(self) -> list[tuple[str, float, str, str]]: ...
     def arch_values(self) -> dict[str, float]: ...
+    @property
+    def description(self) -> MachineDescription: ...
     def allocate(
         self,
         shape: Sequence[int],

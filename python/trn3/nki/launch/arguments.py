@@ -49,7 +49,7 @@ class Input:
     def is_whole(self, view: NkiTensor) -> bool:
         """Return whether a view shows all of the input as it came."""
         whole = self.tensor
-        return (
+        return view is whole or (
             view.storage_id == whole.storage_id
             and view.shape == whole.shape
             and view.strides == whole.strides
@@ -151,13 +151,13 @@ class Arguments:
     def updated(self) -> Iterator[tuple[int, str]]:
         """Yield identity and name of the caller's arrays that `update_callers` will change."""
         for entry in self._inputs.values():
-            if entry.in_place and self._core.written(entry.tensor):
+            if self._core.written(entry.tensor) and entry.in_place:
                 yield id(entry.value), entry.name
 
     def update_callers(self) -> None:
         """Write what the kernel wrote to its inputs into the caller's arrays."""
         for entry in self._inputs.values():
-            if entry.in_place and self._core.written(entry.tensor):
+            if self._core.written(entry.tensor) and entry.in_place:
                 fresh, _ = arrays.to_array(self._core, entry.tensor)
                 entry.array[...] = fresh
 
@@ -225,7 +225,7 @@ class Arguments:
             )
             warn_caller(message)
         if entry is not None and entry.is_whole(tensor):
-            if entry.in_place or not self._core.written(tensor):
+            if not self._core.written(tensor) or entry.in_place:
                 return entry.value
             return self._array(tensor, entry.kind)
         return self._array(tensor, self._kind())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -12,6 +11,7 @@ from trn3.nki.launch.grid import Launch
 from trn3.nki.lint.watch import Watch, watch
 from trn3.nki.typing import tensor
 from trn3.nki.values.callers import warn_caller
+from trn3.nki.values.environment import variable
 from trn3.nki.values.kernel_function import KernelFunction
 
 __all__ = ["BoundLaunch", "Given", "NamedArguments", "Parameters", "bind", "parameters_of"]
@@ -94,15 +94,15 @@ def bind(
 
 def _check_environment(kernel: KernelFunction, launch: Launch) -> None:
     """Warn of a device that there is not, and of brackets that a runtime would refuse."""
-    simulator = os.environ.get("NKI_SIMULATOR")
+    simulator = variable("NKI_SIMULATOR")
     if simulator not in (None, "", "1"):
         message = (
             f"NKI_SIMULATOR is {simulator!r}, which asks for a device; {kernel!r} is simulated all "
             "the same; allowed: 1, or unset"
         )
         warn_caller(message)
-    configured = os.environ.get("NEURON_LOGICAL_NC_CONFIG")
-    if launch.grid and configured not in (None, "", str(launch.cores)):
+    configured = variable("NEURON_LOGICAL_NC_CONFIG") if launch.grid else None
+    if configured not in (None, "", str(launch.cores)):
         message = (
             f"{kernel!r} runs on {launch.cores} cores, NEURON_LOGICAL_NC_CONFIG is {configured}: "
             "a runtime set so would refuse it"

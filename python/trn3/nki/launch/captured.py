@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["is_captured", "is_capturing", "torch_calls"]
+import numpy as np
+
+__all__ = ["are_plain", "is_captured", "is_capturing", "torch_calls"]
 
 #: Tensors without values, as torch has them while it makes a graph.
 _WITHOUT_VALUES: Final = frozenset({"FakeTensor", "FunctionalTensor"})
@@ -29,9 +31,14 @@ def is_capturing() -> bool:
 
 def is_captured(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether an argument, or an element of a list or dict among them, has no values."""
-    if "torch._subclasses.fake_tensor" not in sys.modules:
+    if "torch._subclasses.fake_tensor" not in sys.modules or are_plain(args, kwargs):
         return False
     return any(type(leaf).__name__ in _WITHOUT_VALUES for leaf in _leaves([args, kwargs]))
+
+
+def are_plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether all arguments are NumPy's arrays, by position: most launches are such."""
+    return not kwargs and all(type(value) is np.ndarray for value in args)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

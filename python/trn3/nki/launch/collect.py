@@ -76,6 +76,8 @@ def _check_apart(arguments: Sequence[Arguments]) -> None:
 
 def _check_same(contexts: Sequence[Context], returned: Sequence[Any]) -> None:
     """Refuse results that are not the same tensors in all instances."""
+    if len(contexts) == 1:
+        return
     first = list(map(_identity, tensors_in(returned[0])))
     for context, result in zip(contexts[1:], returned[1:], strict=True):
         if list(map(_identity, tensors_in(result))) != first:

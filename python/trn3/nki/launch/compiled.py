@@ -48,6 +48,8 @@ def compiled(ran: RanLaunch) -> RanLaunch:
         If the kernel is to be verified, and a pass broke the schedule or bits differ.
     """
     kernel = ran.placed.bound.kernel
+    if not (kernel.verify or ran.placed.ranks[0].cores[0].keeps_trace):
+        return ran
     cores = [core for rank in ran.placed.ranks for core in rank.cores]
     level = cores[0].compile_level
     with verifying(kernel.name) if kernel.verify else nullcontext():

@@ -43,7 +43,7 @@ class Launch:
 
     def program_ids(self) -> list[tuple[int, ...]]:
         """Return the place of each instance along the axes."""
-        return list(itertools.product(*map(range, self.grid)))
+        return list(itertools.product(*map(range, self.grid))) if self.grid else [()]
 
 
 def _plain(axis: Any) -> Any:

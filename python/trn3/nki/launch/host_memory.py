@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from trn3.nki.values.environment import variable
 
 __all__ = ["max_host_bytes"]
 
 
 def max_host_bytes() -> int | None:
     """Return what ``TRN3_MAX_HOST_BYTES`` says; None: a share of what is free."""
-    wanted = os.environ.get("TRN3_MAX_HOST_BYTES", "")
+    wanted = variable("TRN3_MAX_HOST_BYTES")
     if not wanted:
         return None
     if not (wanted.isascii() and wanted.isdigit() and 0 < int(wanted) < 1 << 64):

@@ -259,7 +259,7 @@ class Kernel(KernelFunction):
         machine = arch or self.target()
         if observers.is_observed():
             options["timing"] = True
-        return cores_of(machine, self.launched().cores, repr(self), **options)
+        return cores_of(machine, self.launched().cores, self, **options)
 
     def launch(
         self, cores: Sequence[NeuronCore], args: Sequence[Any], kwargs: dict[str, Any]

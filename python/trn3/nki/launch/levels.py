@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from trn3.compiler.level_names import AS_WRITTEN, SWITCH, check_level
+from trn3.nki.values.environment import variable
 from trn3.nki.values.releases import COMPILE_LEVEL
 
 __all__ = ["is_of_compiled_release", "level_of_launch"]
@@ -36,7 +36,7 @@ def level_of_launch(given: str | None, *, is_compiled: bool) -> str:
     """
     if given is not None:
         return given
-    wanted = os.environ.get(SWITCH)
+    wanted = variable(SWITCH)
     if wanted:
         return check_level(wanted, SWITCH)
     return _OF_OLDER_KERNELS if is_compiled or is_of_compiled_release() else AS_WRITTEN

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.values.callers import OWN_FOLDER
+from trn3.nki.values.environment import variable
 from trn3.nki.values.targets import MachineSizes, canonical_target
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike, ArchSpec
+    from trn3.nki.values.kernel_function import KernelFunction
 
 __all__ = ["INTERNAL", "arch_of", "core_of", "cores_of", "is_precise"]
 
@@ -50,7 +52,9 @@ def core_of(machine: str | ArchSpec, **options: Any) -> NeuronCore:
         return NeuronCore(path, internal=INTERNAL, commands=COMMANDS, **options)
 
 
-def cores_of(machine: str | ArchSpec, wanted: int, kernel: str, **options: Any) -> list[NeuronCore]:
+def cores_of(
+    machine: str | ArchSpec, wanted: int, kernel: KernelFunction, **options: Any
+) -> list[NeuronCore]:
     """Return so many new cores for a kernel, on one HBM.
 
     Raises
@@ -61,7 +65,7 @@ def cores_of(machine: str | ArchSpec, wanted: int, kernel: str, **options: Any) 
     first = core_of(machine, **options)
     most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
     if wanted > most:
-        message = f"{kernel}: a logical core of {first.arch[0]} has at most {most} cores"
+        message = f"{kernel!r}: a logical core of {first.arch[0]} has at most {most} cores"
         raise ValueError(message)
     cores = [first]
     while len(cores) < wanted:
@@ -71,7 +75,7 @@ def cores_of(machine: str | ArchSpec, wanted: int, kernel: str, **options: Any) 
 
 def is_precise() -> bool:
     """Return whether ``NKI_PRECISE_FP`` asks for float32 storage of every type."""
-    wanted = os.environ.get("NKI_PRECISE_FP", "") or "1"
+    wanted = variable("NKI_PRECISE_FP") or "1"
     if wanted not in ("0", "1"):
         message = (
             f"NKI_PRECISE_FP is {wanted!r}; allowed: 1 (elements hold what their type holds), 0 "

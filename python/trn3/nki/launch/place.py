@@ -149,7 +149,7 @@ def _operands(arguments: Arguments, given: NamedArguments, expected: dict[str, t
     positional = [
         arguments.wrap(value, name, expected.get(name)) for name, value in given.positional
     ]
-    keyword = {
+    keyword = given.keyword and {
         name: arguments.wrap(value, name, expected.get(name))
         for name, value in given.keyword.items()
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from trn3.nki.values.environment import variable
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
@@ -56,7 +57,7 @@ class RoundingChoice:
         """
         stochastic = self.stochastic
         if stochastic is None:
-            wanted = os.environ.get(_SWITCH, "") or "0"
+            wanted = variable(_SWITCH) or "0"
             if wanted not in ("0", "1"):
                 message = (
                     f"{_SWITCH} is {wanted!r}; allowed: 0 (results are rounded to nearest), 1 "
@@ -71,7 +72,7 @@ class RoundingChoice:
             return None
         if self.seed is not None:
             return operator.index(self.seed)
-        given = os.environ.get(_SEED, "") or "0"
+        given = variable(_SEED) or "0"
         try:
             seed = int(given, 0)
         except ValueError:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from trn3.nki.launch.captured import are_plain
 from trn3.nki.launch.given_kernel import GivenKernel
 
 _FIRST_OF_PLATFORMS = (0, 5, 0)
@@ -18,8 +19,8 @@ _FIRST_OF_PLATFORMS = (0, 5, 0)
 def is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether an argument, or an element of a list or dict among them, is JAX's tracer."""
     jax: Any = sys.modules.get("jax")
-    # A program that imports JAX only now has no tracers yet.
-    if jax is None or not hasattr(jax, "core"):
+    # A program that imports JAX only now has no tracers yet; what is NumPy's has none in it.
+    if jax is None or not hasattr(jax, "core") or are_plain(args, kwargs):
         return False
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trn3.nki.lint import rules
 from trn3.nki.lint.findings import PortabilityError, PortabilityFinding
 from trn3.nki.values.callers import is_own, warn_caller
+from trn3.nki.values.environment import variable
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore, NkiTensor
@@ -26,7 +26,7 @@ def is_strict() -> bool:
     ValueError
         If the variable is neither 0 nor 1.
     """
-    value = os.environ.get("TRN3_NKI_STRICT", "")
+    value = variable("TRN3_NKI_STRICT") or ""
     if value not in ("", "0", "1"):
         message = f"TRN3_NKI_STRICT is {value!r}; allowed: 1 (refuse what is not portable), 0"
         raise ValueError(message)

@@ -35,12 +35,20 @@ def _closed() -> threading.Lock:
 
 
 class _Member:
-    __slots__ = ("ended", "name", "number", "ready", "result", "thread", "turn", "where")
+    __slots__ = (
+        "begun", "body", "context", "ended", "heir", "name", "number", "ready", "result", "thread",
+        "turn", "where",
+    )  # fmt: skip
 
     def __init__(self, number: int, name: str) -> None:
         self.number = number
         self.name = name
         self.turn = _closed()
+        self.body: Callable[[], Any] | None = None
+        self.context: contextvars.Context | None = None
+        self.begun = False
+        #: Who begins on its thread once it has ended.
+        self.heir: _Member | None = None
         self.ready: Callable[[], bool] | None = None
         self.where: Callable[[], str] | None = None
         self.ended = False
@@ -48,11 +56,23 @@ class _Member:
         self.thread: int | None = None
 
 
+class _Spare:
+    """A thread that waits for a member that is to begin; None ends it."""
+
+    __slots__ = ("is_ready", "member", "turn")
+
+    def __init__(self) -> None:
+        self.is_ready = False
+        self.member: _Member | None = None
+        self.turn = _closed()
+
+
 class Gang:
     """Functions that run side by side, one at a time.
 
-    The first runs on the caller's thread, so that debuggers and traces work there; each other one
-    has a thread of its own, with the caller's context variables.
+    The first runs on the caller's thread, so that debuggers and traces work there. One that begins
+    when another has ended goes on on the thread of that; one that begins while all others wait has
+    a thread of its own. All have the caller's context variables.
 
     Parameters
     ----------
@@ -78,6 +98,8 @@ class Gang:
         self._done = _closed()
         self._failure: BaseException | None = None
         self._running: _Member | None = None
+        self._threads: list[threading.Thread] = []
+        self._spare = _Spare()
 
     def run(self, bodies: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run one function a member to the end, and return what each returned.
@@ -91,29 +113,21 @@ class Gang:
         BaseException
             What the first function to fail raised; the others are ended where they wait.
         """
-        threads: list[threading.Thread] = []
-        for member, body in zip(self._members[1:], bodies[1:], strict=True):
-            arguments = (self._follow, member, body)
-            thread = threading.Thread(
-                target=contextvars.copy_context().run, args=arguments, name=member.name, daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError as error:
-                self._failure = MemoryError(f"{member.name}: no room for another thread: {error}")
-                for unstarted in self._members[len(threads) + 1 :]:
-                    unstarted.ended = True
-                break
-            threads.append(thread)
         first = self._members[0]
+        for member, body in zip(self._members, bodies, strict=True):
+            member.body = body
+            if member is not first:
+                member.context = contextvars.copy_context()
+        first.begun = True
         self._running = first
-        self._body(first, bodies[0])
+        self._lead(first)
         try:
             self._acquire(self._done)
         except KeyboardInterrupt as error:
             self._interrupt(error)
             self._acquire(self._done)
-        for thread in threads:
+        self._spare.turn.release()
+        for thread in self._threads:
             thread.join()
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -132,6 +146,8 @@ class Gang:
         where : callable
             Says in a deadlock where it stands and what for.
         """
+        if not self._spare.is_ready:
+            self._start_spare()
         if self._failed() is not None:
             raise _GangAbandoned
         member = self._members[number]
@@ -156,15 +172,47 @@ class Gang:
         """Return whether a member's function has ended."""
         return self._members[number].ended
 
-    def _follow(self, member: _Member, body: Callable[[], Any]) -> None:
-        member.turn.acquire()
-        self._body(member, body)
+    def _start_spare(self) -> None:
+        """Start the thread that a member needs to begin while others wait, if there is one."""
+        unbegun = [member for member in self._members if not member.begun]
+        if not unbegun:
+            return
+        self._spare = spare = _Spare()
+        name = unbegun[0].name
+        thread = threading.Thread(target=self._follow, args=(spare,), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            failure = MemoryError(f"{name}: no room for another thread: {error}")
+            self._failure = self._failure or failure
+            for member in unbegun:
+                member.ended = True
+            return
+        self._threads.append(thread)
+        spare.is_ready = True
 
-    def _body(self, member: _Member, body: Callable[[], Any]) -> None:
+    def _follow(self, spare: _Spare) -> None:
+        spare.turn.acquire()
+        self._lead(spare.member)
+
+    def _lead(self, member: _Member | None) -> None:
+        """Run a member, and those that begin on its thread."""
+        while member is not None:
+            try:
+                if not member.ended and member.context is None:
+                    self._body(member)
+                elif not member.ended and member.context is not None:
+                    member.context.run(self._body, member)
+                member = member.heir
+            except (KeyboardInterrupt, _GangAbandoned) as error:
+                # Between two: the next turn of the loop does what is still to be done.
+                self._failure = self._failure or error
+
+    def _body(self, member: _Member) -> None:
         member.thread = threading.get_ident()
         try:
-            if self._failure is None:
-                member.result = body()
+            if self._failure is None and member.body is not None:
+                member.result = member.body()
         except _GangAbandoned:
             pass
         except BaseException as error:
@@ -180,15 +228,20 @@ class Gang:
     def _end(self, member: _Member) -> None:
         """Give the turn of a member that has ended away."""
         if self._running is member:
-            self._next()
+            self._next(member)
         elif self._failure is not None:
             # An interrupt came when it had given its turn away, but did not wait yet.
             self._interrupt(self._failure)
 
-    def _next(self) -> None:
+    def _next(self, ended: _Member | None = None) -> None:
         """Give the turn to the lowest member that can go on.
 
         An interrupt may end this early; whoever is the running member then has the turn.
+
+        Parameters
+        ----------
+        ended : _Member, optional
+            The member whose turn it was, if it has ended: another can begin on its thread.
         """
         waiting = [member for member in self._members if not member.ended]
         if not waiting:
@@ -203,9 +256,16 @@ class Gang:
             lines = [each.where() for each in waiting if each.where is not None]
             lines += [f"{each.name} has ended" for each in self._members if each.ended]
             self._failure = DeadlockError("deadlock: " + "; ".join(lines))
-        # Between these two no interrupt is taken: Python takes them after calls and on jumps back.
+        turn = member.turn
+        # From here on no interrupt is taken: Python takes them after calls and on jumps back.
+        if not member.begun and ended is not None:
+            member.begun, ended.heir, self._running = True, member, member
+            return
+        if not member.begun:
+            spare = self._spare
+            member.begun, spare.is_ready, spare.member, turn = True, False, member, spare.turn
         self._running = member
-        member.turn.release()
+        turn.release()
 
     def _acquire(self, turn: threading.Lock) -> None:
         """Wait for a turn; an interrupt of the caller's thread ends whoever runs."""

@@ -23,23 +23,31 @@ class World:
         Cores of each.
     fabric : RankFabric, optional
         What connects them. By default the first collective takes that of the machine's own system.
-
-    Attributes
-    ----------
-    gang : Gang
-        The cores of all ranks, rank by rank.
-    room : RankRoom
-        Where they meet.
     """
 
-    __slots__ = ("_cores", "_fabric", "gang", "room", "size")
+    __slots__ = ("_cores", "_fabric", "_gang", "_room", "size")
 
     def __init__(self, size: int, cores: int, fabric: RankFabric | None = None) -> None:
         self.size = size
         self._cores = cores
         self._fabric = fabric
-        self.room = RankRoom(size, cores)
-        self.gang = Gang(self.room.names())
+        # Made when they are asked for: most launches are of one core, and meet nobody.
+        self._room: RankRoom | None = None
+        self._gang: Gang | None = None
+
+    @property
+    def room(self) -> RankRoom:
+        """Where the ranks meet."""
+        if self._room is None:
+            self._room = RankRoom(self.size, self._cores)
+        return self._room
+
+    @property
+    def gang(self) -> Gang:
+        """The cores of all ranks, rank by rank."""
+        if self._gang is None:
+            self._gang = Gang(self.room.names())
+        return self._gang
 
     def run(self, bodies: Sequence[Callable[[], Any]]) -> None:
         """Run one function a core.

@@ -21,7 +21,8 @@ from trn3.nki.values.element_types import (
 #: Which library an array belongs to.
 Kind: TypeAlias = Literal["numpy", "torch", "jax"]
 
-_NARROW: Final = {"float64": np.float32, "int64": np.int32, "uint64": np.uint32}
+_NARROW: Final = {"f": np.float32, "i": np.int32, "u": np.uint32}
+_WIDE: Final = 8
 
 
 def kind_of(value: Any) -> Kind | None:
@@ -110,7 +111,7 @@ def checked(array: NDArray[Any], argument: str) -> tuple[NDArray[Any], DType]:
     if array.ndim == 0 or array.size == 0:
         message = f"{argument} has shape {array.shape}; allowed: one axis or more, no length of 0"
         raise ValueError(message)
-    narrow = _NARROW.get(array.dtype.name)
+    narrow = _NARROW.get(array.dtype.kind) if array.dtype.itemsize == _WIDE else None
     if narrow is not None and os.environ.get("TRN3_NKI_NARROW64") == "1":
         array = array.astype(narrow)
     dtype = canonicalise_array(array.dtype, argument)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
-from trn3.nki.values.version import at_least
+from trn3.nki.values.version import at_least, version
 
 __all__ = ["RELEASE_RULES", "ReleaseChange", "ReleaseRule", "markdown", "of_lint"]
 
@@ -77,7 +77,8 @@ class ReleaseRule:
         if self.here:
             message = f"{self.id} is the same in every version; allowed: rules that have values"
             raise ValueError(message)
-        begun = (change.value for change in reversed(self.changes) if at_least(change.since))
+        in_force = version()
+        begun = (each.value for each in reversed(self.changes) if at_least(each.since, in_force))
         return next(begun, self.changes[0].value)
 
     def since(self, value: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any, Final
 
 from trn3._trn3.machine import NeuronCore
+from trn3.nki.values.environment import variable
 
 #: Machine descriptions by every name of a target.
 TARGETS: Final = {
@@ -45,29 +45,35 @@ def current_target() -> str:
     ValueError
         If the variable names no target.
     """
-    for variable in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKI_NC_VERSION"):
-        value = os.environ.get(variable)
+    for name in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKI_NC_VERSION"):
+        value = variable(name)
         if value:
-            return canonical_target(value, variable)
+            return canonical_target(value, name)
     return DEFAULT
 
 
 class MachineSizes:
-    """Sizes of one machine, from its description."""
+    """Sizes of one machine, from its description, which is looked at when a size is asked for."""
 
-    __slots__ = ("_entries", "arch", "generation")
+    __slots__ = ("_description", "_entries", "arch", "generation")
 
     def __init__(self, arch: str, core: NeuronCore) -> None:
         self.arch = arch
-        self._entries = core.arch_values()
         self.generation = core.arch[1]
+        self._description = core.description
+        self._entries: dict[str, float] | None = None
 
     def __getitem__(self, key: str) -> int:
-        return int(self._entries[key])
+        return int(self._known()[key])
 
     def entries(self) -> dict[str, float]:
         """Return every entry of the description."""
-        return dict(self._entries)
+        return dict(self._known())
+
+    def _known(self) -> dict[str, float]:
+        if self._entries is None:
+            self._entries = self._description.values()
+        return self._entries
 
 
 @cache

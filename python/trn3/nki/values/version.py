@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
+
+from trn3.nki.values.environment import variable
 
 #: Every version whose behaviour is known, oldest first.
 VERSIONS: Final = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
@@ -35,15 +36,17 @@ def version() -> str:
     """
     if _installed is not None:
         return _installed
-    return _checked(os.environ.get("TRN3_NKI_VERSION") or DEFAULT, "TRN3_NKI_VERSION")
+    return _checked(variable("TRN3_NKI_VERSION") or DEFAULT, "TRN3_NKI_VERSION")
 
 
-def at_least(wanted: str) -> bool:
-    """Return whether the version in force is that one or a later one."""
-    return VERSIONS.index(version()) >= VERSIONS.index(wanted)
+def at_least(wanted: str, in_force: str | None = None) -> bool:
+    """Return whether a version, by default that in force, is that one or a later one."""
+    return VERSIONS.index(in_force or version()) >= VERSIONS.index(wanted)
 
 
 def _checked(text: str, origin: str) -> str:
+    if text in VERSIONS:
+        return text
     # 0.6.0 means 0.6.
     short = ".".join(text.split(".")[:2])
     if short not in VERSIONS:

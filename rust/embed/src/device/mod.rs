@@ -20,7 +20,6 @@ use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::generator::Generator;
 use trn3_machine::memory::HbmSpace;
 use trn3_machine::time::Picos;
-use trn3_numerics::Xorwow;
 
 use self::collective::Exchange;
 use self::estimate::Estimates;
@@ -313,7 +312,7 @@ pub(crate) fn core(spec: &DeviceSpec, arch: &Arc<ArchSpec>) -> Result<Core> {
     // Seed 0 is how every kernel starts.
     for (generator, seed) in [(&mut state.vector_random, 0), (&mut state.gpsimd_random, 1)] {
         let seed = spec.seed.wrapping_mul(2).wrapping_add(seed);
-        *generator = Generator::new(Xorwow::seed(seed, generator.lanes(), generator.generators())?);
+        *generator = Generator::seeded(seed, generator.lanes(), generator.generators());
     }
     if shares_hbm(spec) {
         machine.keep_timed();

@@ -15,6 +15,7 @@ use crate::isa::copy::{Memset, TensorCopy};
 use crate::isa::dma::copy::DmaCopy;
 use crate::isa::table::{on_engine, rebound, running_values};
 use crate::isa::{Instruction, OperandRole};
+use crate::packed::{PackedRows, Row, unzigzag, zigzag};
 use crate::site::SiteId;
 use crate::storage::{Buffer, Storage};
 use crate::timing::work::{DescriptorMode, Work};
@@ -53,43 +54,96 @@ enum Wide {
 pub struct Choices {
     kinds: Vec<Choice>,
     numbers: HashMap<(SiteId, u16), SmallVec<[u32; 2]>>,
-    /// Of each instruction.
-    kind: Vec<u32>,
-    filled: Vec<u64>,
-    source: Vec<u64>,
-    offset: Vec<i64>,
+    rows: PackedRows<ChoiceRow>,
+    /// Loads, in the order of instructions.
+    loads: PackedRows<LoadRow>,
+    /// Numbers of what loads read and where to, from 1 on.
+    sources: HashMap<u64, u32>,
     wide: HashMap<SiteId, Wide>,
+}
+
+/// What is kept of each instruction.
+#[derive(Clone, Copy, Debug)]
+struct ChoiceRow {
+    kind: u32,
+    filled: u64,
+    source: u32,
+}
+
+impl Row for ChoiceRow {
+    type Words = [u64; 3];
+
+    fn words(&self, _: u64) -> [u64; 3] {
+        [u64::from(self.kind), self.filled, u64::from(self.source)]
+    }
+
+    fn of_words([kind, filled, source]: [u64; 3], _: u64) -> Self {
+        Self { kind: kind as u32, filled, source: source as u32 }
+    }
+}
+
+/// What is kept of a load.
+#[derive(Clone, Copy, Debug)]
+struct LoadRow {
+    step: u32,
+    offset: i64,
+}
+
+impl Row for LoadRow {
+    type Words = [u64; 2];
+
+    fn words(&self, _: u64) -> [u64; 2] {
+        [u64::from(self.step), zigzag(self.offset as u64)]
+    }
+
+    fn of_words([step, offset]: [u64; 2], _: u64) -> Self {
+        Self { step: step as u32, offset: unzigzag(offset) as i64 }
+    }
 }
 
 impl Choices {
     /// How many instructions it knows.
     pub fn len(&self) -> usize {
-        self.kind.len()
+        self.rows.len()
+    }
+
+    /// Bytes of the host's memory that it takes.
+    pub fn kept_bytes(&self) -> usize {
+        let kinds = self.kinds.capacity() * size_of::<Choice>();
+        let numbers = self.numbers.capacity() * size_of::<((SiteId, u16), SmallVec<[u32; 2]>)>();
+        let loads = self.loads.kept_bytes() + self.sources.capacity() * size_of::<(u64, u32)>();
+        self.rows.kept_bytes() + kinds + numbers + loads
+    }
+
+    /// The same with its rows as they came, for those who go through it again and again.
+    pub fn opened(&self) -> Self {
+        Self { rows: self.rows.opened(), loads: self.loads.opened(), ..self.clone() }
     }
 
     /// Whether it knows none.
     pub fn is_empty(&self) -> bool {
-        self.kind.is_empty()
+        self.rows.is_empty()
     }
 
     /// What an instruction could be.
     pub fn of(&self, step: usize) -> &Choice {
-        &self.kinds[self.kind[step] as usize]
+        &self.kinds[self.rows.at(step).kind as usize]
     }
 
     /// Number of the tensor on chip that an instruction writes, or of the HBM tensor; 0: several, or none.
     pub fn filled(&self, step: usize) -> u64 {
-        self.filled[step]
+        self.rows.at(step).filled
     }
 
     /// The same of two loads that read the same elements of HBM to tensors of one shape; 0 of all else.
     pub fn source(&self, step: usize) -> u64 {
-        self.source[step]
+        u64::from(self.rows.at(step).source)
     }
 
     /// First element of HBM that a load reads.
     pub fn offset(&self, step: usize) -> i64 {
-        self.offset[step]
+        let place = self.loads.partition_point(|load| (load.step as usize) < step);
+        self.loads.get(place).filter(|load| load.step as usize == step).map_or(0, |load| load.offset)
     }
 
     /// Lines that make tiles whose 32-bit values are those of a 16-bit type, which every instruction that uses them takes,
@@ -133,10 +187,14 @@ impl Choices {
                 (filled, outputs) = (view.storage.id, outputs + 1);
             }
         });
-        self.filled.push(if outputs == 1 { filled } else { 0 });
-        let (source, offset, run) = source(instruction);
-        self.source.push(source);
-        self.offset.push(offset);
+        let filled = if outputs == 1 { filled } else { 0 };
+        let (load, offset, run) = source(instruction);
+        let mut source = 0;
+        if load != 0 {
+            let next = self.sources.len() as u32 + 1;
+            source = *self.sources.entry(load).or_insert(next);
+            self.loads.push(LoadRow { step: self.rows.len() as u32, offset });
+        }
         let known = self.numbers.entry((site, opcode)).or_default();
         let same = |&number: &u32| {
             let kind = &self.kinds[number as usize];
@@ -151,7 +209,7 @@ impl Choices {
                 (self.kinds.len() - 1) as u32
             }
         };
-        self.kind.push(number);
+        self.rows.push(ChoiceRow { kind: number, filled, source });
     }
 
     fn choice(

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{NeuronCore, OccupancyPoint, RunAsWritten};
+use super::{LivePoint, NeuronCore, RunAsWritten};
 use crate::error::Result;
+use crate::packed::PackedRows;
 use crate::site::SiteId;
 use crate::storage::Storage;
 use crate::timing::timeline::{Timeline, TimelineOptions};
@@ -128,7 +129,7 @@ impl NeuronCore {
 
     /// Its run took this time instead, and had so many bytes live from each instruction on; instructions that it had not
     /// have names as well.
-    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: Vec<(u64, OccupancyPoint)>, trace: &Trace) {
+    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: PackedRows<LivePoint>, trace: &Trace) {
         self.timeline = timeline;
         self.occupancy = occupancy;
         self.opcodes = trace.names.clone();
@@ -136,14 +137,9 @@ impl NeuronCore {
     }
 
     /// Keeps, beside the time that it is given next, what its run takes as written.
-    pub(crate) fn keep_as_written(
-        &mut self,
-        mut timeline: Timeline,
-        occupancy: &[(u64, OccupancyPoint)],
-        trace: &Trace,
-    ) {
+    pub(crate) fn keep_as_written(&mut self, mut timeline: Timeline, occupancy: &PackedRows<LivePoint>, trace: &Trace) {
         timeline.schedule();
-        let occupancy = super::over_time(occupancy, timeline.records());
+        let occupancy = super::over_time(occupancy.iter(), timeline.records()).collect();
         let tensors = self.tensors.of_trace(trace);
         self.as_written = Some(Box::new(RunAsWritten { timeline, tensors, occupancy }));
     }

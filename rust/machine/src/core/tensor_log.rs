@@ -6,6 +6,7 @@ use super::{NeuronCore, RunAsWritten};
 use crate::by_number::ByNumber;
 use crate::dtype::DType;
 use crate::isa::{Instruction, OperandRole};
+use crate::packed::{PackedRows, Row};
 use crate::site::SiteId;
 use crate::storage::{Buffer, Placement, Shape, Storage};
 use crate::timing::record::NO_INSTRUCTION;
@@ -34,6 +35,64 @@ pub struct TensorRecord {
     pub went: u32,
 }
 
+/// What stays of a tensor from when it came.
+#[derive(Clone, Copy, Debug)]
+struct CameRow(TensorRecord);
+
+impl Row for CameRow {
+    type Words = [u64; 11];
+
+    fn words(&self, _: u64) -> [u64; 11] {
+        let TensorRecord { name, shape, dtype, buffer, addressed, place, site, came, went } = self.0;
+        let dtype = dtype.and_then(|dtype| DType::ALL.iter().position(|of| *of == dtype));
+        [
+            u64::from(name),
+            u64::from(shape),
+            dtype.map_or(0, |dtype| dtype as u64 + 1),
+            BUFFERS.iter().position(|of| *of == buffer).unwrap_or_default() as u64 | u64::from(addressed) << 2,
+            place.partition as u64,
+            place.byte as u64,
+            place.partitions as u64,
+            place.bytes as u64,
+            u64::from(site.0),
+            u64::from(came),
+            u64::from(went),
+        ]
+    }
+
+    fn of_words(words: [u64; 11], _: u64) -> Self {
+        let [name, shape, dtype, buffer, partition, byte, partitions, bytes, site, came, went] = words;
+        let [partition, byte, partitions, bytes] = [partition, byte, partitions, bytes].map(|word| word as usize);
+        Self(TensorRecord {
+            name: name as u32,
+            shape: shape as u32,
+            dtype: (dtype as usize).checked_sub(1).map(|dtype| DType::ALL[dtype]),
+            buffer: BUFFERS[(buffer & 3) as usize],
+            addressed: buffer & 4 != 0,
+            place: Placement { partition, byte, partitions, bytes },
+            site: SiteId(site as u32),
+            came: came as u32,
+            went: went as u32,
+        })
+    }
+}
+
+const BUFFERS: [Buffer; 4] = [Buffer::Sbuf, Buffer::Psum, Buffer::PrivateHbm, Buffer::SharedHbm];
+const ROLES: [OperandRole; 4] = [OperandRole::Read, OperandRole::Stationary, OperandRole::Write, OperandRole::Update];
+
+impl Row for TensorUse {
+    type Words = [u64; 2];
+
+    fn words(&self, _: u64) -> [u64; 2] {
+        let role = ROLES.iter().position(|of| *of == self.role).unwrap_or_default();
+        [u64::from(self.instruction), u64::from(self.tensor) << 2 | role as u64]
+    }
+
+    fn of_words([instruction, used]: [u64; 2], _: u64) -> Self {
+        Self { instruction: instruction as u32, tensor: (used >> 2) as u32, role: ROLES[(used & 3) as usize] }
+    }
+}
+
 /// A use of a tensor by an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorUse {
@@ -48,8 +107,10 @@ pub struct TensorUse {
 /// The tensors of a run, in the order in which they came, and their uses, in the order of instructions.
 #[derive(Clone, Debug, Default)]
 pub struct TensorLog {
-    tensors: Vec<TensorRecord>,
-    uses: Vec<TensorUse>,
+    tensors: PackedRows<CameRow>,
+    /// How many instructions were issued before each went.
+    went: Vec<u32>,
+    uses: PackedRows<TensorUse>,
     names: Numbered<Box<str>>,
     shapes: Numbered<Shape>,
     numbers: HashMap<u64, u32, ByNumber>,
@@ -64,6 +125,13 @@ struct Numbered<T> {
 impl<T> Default for Numbered<T> {
     fn default() -> Self {
         Self { list: Vec::new(), numbers: HashMap::new() }
+    }
+}
+
+impl<T> Numbered<T> {
+    /// What the values themselves hold is left out: there are few.
+    fn kept_bytes(&self) -> usize {
+        self.list.capacity() * size_of::<T>() + self.numbers.capacity() * size_of::<(T, u32)>()
     }
 }
 
@@ -84,13 +152,33 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
 
 impl TensorLog {
     /// The tensors.
-    pub fn tensors(&self) -> &[TensorRecord] {
-        &self.tensors
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorRecord> + '_ {
+        self.tensors.iter().zip(&self.went).map(|(CameRow(tensor), &went)| TensorRecord { went, ..tensor })
+    }
+
+    fn tensor(&self, number: u32) -> TensorRecord {
+        TensorRecord { went: self.went[number as usize], ..self.tensors.at(number as usize).0 }
+    }
+
+    /// Adds a tensor; its number.
+    fn add(&mut self, tensor: TensorRecord) -> u32 {
+        // When it goes is written beside it.
+        self.tensors.push(CameRow(TensorRecord { went: 0, ..tensor }));
+        self.went.push(tensor.went);
+        (self.went.len() - 1) as u32
     }
 
     /// Uses of tensors, by rising instruction.
-    pub fn uses(&self) -> &[TensorUse] {
+    pub fn uses(&self) -> &PackedRows<TensorUse> {
         &self.uses
+    }
+
+    /// Bytes of the host's memory that it takes.
+    pub fn kept_bytes(&self) -> usize {
+        let tensors = self.tensors.kept_bytes() + self.went.capacity() * size_of::<u32>();
+        let numbers = self.numbers.capacity() * size_of::<(u64, u32)>();
+        let names = self.names.kept_bytes() + self.shapes.kept_bytes();
+        tensors + self.uses.kept_bytes() + numbers + names
     }
 
     /// Names of tensors.
@@ -115,8 +203,7 @@ impl TensorLog {
         }
         let (name, shape) = self.named(&storage.name, &storage.shape);
         let whole = Placement { partition: 0, byte: 0, partitions: 1, bytes: storage.byte_size() };
-        let number = self.tensors.len() as u32;
-        self.tensors.push(TensorRecord {
+        let number = self.add(TensorRecord {
             name,
             shape,
             dtype: Some(storage.dtype),
@@ -134,7 +221,7 @@ impl TensorLog {
     /// A tensor went.
     pub(super) fn went(&mut self, storage: u64, issued: u64) {
         if let Some(&number) = self.numbers.get(&storage) {
-            self.tensors[number as usize].went = instruction(issued);
+            self.went[number as usize] = instruction(issued);
         }
     }
 
@@ -166,8 +253,8 @@ impl TensorLog {
             }
             // A trace has all that lies at the author's addresses as one tensor; the log tells them apart.
             let first = self.uses.partition_point(|each| each.instruction < step.source);
-            let own = self.uses[first..].iter().take_while(|each| each.instruction == step.source);
-            for each in own.filter(|each| has_addresses && self.tensors[each.tensor as usize].addressed) {
+            let own = self.uses.range(first..self.uses.len()).take_while(|each| each.instruction == step.source);
+            for each in own.filter(|each| has_addresses && self.tensor(each.tensor).addressed) {
                 let known = &mut addressed[each.tensor as usize];
                 if *known == NONE {
                     *known = made.add_addressed(self, each.tensor, number);
@@ -179,15 +266,14 @@ impl TensorLog {
     }
 
     fn used(&mut self, instruction: u32, tensor: u32, role: OperandRole) {
-        self.tensors[tensor as usize].went = instruction + 1;
+        self.went[tensor as usize] = instruction + 1;
         self.uses.push(TensorUse { instruction, tensor, role });
     }
 
     fn add_addressed(&mut self, from: &Self, tensor: u32, came: u32) -> u32 {
-        let known = from.tensors[tensor as usize];
+        let known = from.tensor(tensor);
         let (name, shape) = self.named(&from.names.list[known.name as usize], &from.shapes.list[known.shape as usize]);
-        self.tensors.push(TensorRecord { name, shape, came, ..known });
-        (self.tensors.len() - 1) as u32
+        self.add(TensorRecord { name, shape, came, ..known })
     }
 
     fn add_traced(
@@ -197,7 +283,7 @@ impl TensorLog {
         (_, partition, byte): (crate::timing::region::Space, u64, u64),
         came: u32,
     ) -> u32 {
-        let known = from.numbers.get(&tensor.storage).map(|&number| from.tensors[number as usize]);
+        let known = from.numbers.get(&tensor.storage).map(|&number| from.tensor(number));
         let shape = known.map(|known| from.shapes.list[known.shape as usize].clone()).unwrap_or_default();
         let (name, shape) = self.named(&tensor.name, &shape);
         let buffer = match tensor.home {
@@ -205,7 +291,7 @@ impl TensorLog {
             _ => known.map_or(Buffer::PrivateHbm, |known| known.buffer),
         };
         let partitions = if buffer.is_on_chip() { tensor.partitions as usize } else { 1 };
-        self.tensors.push(TensorRecord {
+        self.add(TensorRecord {
             name,
             shape,
             dtype: known.and_then(|known| known.dtype),
@@ -220,8 +306,7 @@ impl TensorLog {
             site: tensor.site,
             came,
             went: NO_INSTRUCTION,
-        });
-        (self.tensors.len() - 1) as u32
+        })
     }
 }
 

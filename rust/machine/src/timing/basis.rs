@@ -15,6 +15,7 @@ use super::tensor_array::Bound;
 use super::work::{DescriptorMode, Transfer, Work};
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
+use crate::packed::PackedRows;
 use crate::time::Picos;
 
 /// Parts of a time, by the places of figures among [`ArchSpec::entries`].
@@ -37,7 +38,7 @@ pub(crate) struct Basis {
     numbers: HashMap<Key, u32>,
     /// The last instruction's of each name: loops repeat them.
     last: Vec<Option<(Work, u32)>>,
-    of_instruction: Vec<u32>,
+    of_instruction: PackedRows<u32>,
 }
 
 /// Name, engine and cost of an instruction.
@@ -120,6 +121,12 @@ impl Basis {
         number
     }
 
+    /// Bytes of the host's memory that what is noted of instructions takes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let kinds = self.kinds.capacity() * size_of::<Rests>() + self.numbers.capacity() * size_of::<(Key, u32)>();
+        self.of_instruction.kept_bytes() + kinds
+    }
+
     /// Forgets all instructions: a run begins anew.
     pub(crate) fn restart(&mut self) {
         self.of_instruction.clear();
@@ -127,7 +134,7 @@ impl Basis {
     }
 
     fn rests(&self, instruction: u32) -> Option<&Rests> {
-        self.kinds.get(*self.of_instruction.get(instruction as usize)? as usize)
+        self.kinds.get(self.of_instruction.get(instruction as usize)? as usize)
     }
 
     /// How much of a path through the instructions rests on each figure, by the figures' places; what is missing to the
@@ -135,20 +142,20 @@ impl Basis {
     pub(crate) fn of_path(
         &self,
         arch: &ArchSpec,
-        records: &[Record],
+        records: &PackedRows<Record>,
         path: &[u32],
         modes: &Modes,
     ) -> Vec<(usize, Picos)> {
         let places = Places::of(arch);
         let mut sums = vec![0.0; arch.entries().len()];
-        let mut before: Option<&Record> = None;
+        let mut before: Option<Record> = None;
         let mut steps = path.iter().filter_map(|&id| records.get(id as usize)).peekable();
         while let Some(record) = steps.next() {
             let from = before.map_or(0, |before| before.end.0);
             // What a queue holds up waits for the transfer before as a whole, not for its end.
             if record.cause != Cause::Queue || before.is_none() {
                 let gap = record.start.0.saturating_sub(from);
-                spread(&mut sums, gap, &places.between(before, record, modes));
+                spread(&mut sums, gap, &places.between(before.as_ref(), &record, modes));
             }
             let (next, queued) = match steps.peek() {
                 Some(next) => (next.start.0, next.cause == Cause::Queue),

@@ -15,6 +15,7 @@ use super::record::Cause;
 use super::work::Work;
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
+use crate::packed::{PackedIter, PackedRows, Row};
 use crate::site::SiteId;
 use crate::time::Picos;
 
@@ -149,8 +150,54 @@ pub struct GraphStep {
     /// it waited for, not all that it touched.
     pub(super) stands: bool,
     pub(super) ports: PortUse,
-    /// Where its edges end; those of the one before end where its own begin.
-    edges: u32,
+}
+
+impl Row for GraphStep {
+    type Words = [u64; 8];
+
+    fn words(&self, _: u64) -> [u64; 8] {
+        [
+            u64::from(self.opcode),
+            self.engine as u64,
+            self.bound as u64,
+            u64::from(self.site.0),
+            u64::from(self.work),
+            self.ready.0,
+            u64::from(self.dynamic) | u64::from(self.stands) << 1,
+            self.ports.bits(),
+        ]
+    }
+
+    fn of_words([opcode, engine, bound, site, work, ready, flags, ports]: [u64; 8], _: u64) -> Self {
+        Self {
+            opcode: opcode as u16,
+            engine: Engine::ALL[engine as usize],
+            bound: BoundBy::ALL[bound as usize],
+            site: SiteId(site as u32),
+            work: work as u32,
+            ready: Picos(ready),
+            dynamic: flags & 1 != 0,
+            stands: flags & 2 != 0,
+            ports: PortUse::of_bits(ports),
+        }
+    }
+}
+
+impl Row for GraphEdge {
+    type Words = [u64; 1];
+
+    fn words(&self, _: u64) -> [u64; 1] {
+        [u64::from(self.on) << 5 | (self.kind as u64) << 2 | u64::from(self.stationary) << 1 | u64::from(self.released)]
+    }
+
+    fn of_words([word]: [u64; 1], _: u64) -> Self {
+        Self {
+            on: (word >> 5) as u32,
+            kind: EdgeKind::ALL[(word >> 2 & 7) as usize],
+            stationary: word & 2 != 0,
+            released: word & 1 != 0,
+        }
+    }
 }
 
 /// A core's part in what cores ran together, as the others had it.
@@ -175,8 +222,10 @@ pub struct RunGraph {
     numbers: HashMap<u64, SmallVec<[u32; 1]>>,
     /// The last work of each name: loops repeat them.
     last: Vec<u32>,
-    steps: Vec<GraphStep>,
-    edges: Vec<GraphEdge>,
+    steps: PackedRows<GraphStep>,
+    edges: PackedRows<GraphEdge>,
+    /// Where the edges of each instruction end; those of the next one begin there.
+    ends: PackedRows<u32>,
     pub(super) meetings: Vec<GraphMeeting>,
     /// Instructions that start no sooner than a moment, for what another core did.
     floors: Vec<(u32, u64)>,
@@ -199,8 +248,9 @@ impl RunGraph {
             works: Vec::new(),
             numbers: HashMap::new(),
             last: Vec::new(),
-            steps: Vec::new(),
-            edges: Vec::new(),
+            steps: PackedRows::default(),
+            edges: PackedRows::default(),
+            ends: PackedRows::default(),
             meetings: Vec::new(),
             floors: Vec::new(),
             latency: Picos::ZERO,
@@ -211,7 +261,7 @@ impl RunGraph {
     }
 
     /// The instructions, in program order.
-    pub fn steps(&self) -> &[GraphStep] {
+    pub fn steps(&self) -> &PackedRows<GraphStep> {
         &self.steps
     }
 
@@ -222,13 +272,13 @@ impl RunGraph {
 
     /// What an instruction cost.
     pub fn work(&self, step: usize) -> &Work {
-        &self.works[self.steps[step].work as usize]
+        &self.works[self.steps.at(step).work as usize]
     }
 
     /// What an instruction comes after.
-    pub fn edges(&self, step: usize) -> &[GraphEdge] {
-        let first = step.checked_sub(1).map_or(0, |before| self.steps[before].edges);
-        &self.edges[first as usize..self.steps[step].edges as usize]
+    pub fn edges(&self, step: usize) -> PackedIter<'_, GraphEdge> {
+        let first = step.checked_sub(1).map_or(0, |before| self.ends.at(before));
+        self.edges.range(first as usize..self.ends.at(step) as usize)
     }
 
     /// The meeting of cores that an instruction was part of.
@@ -246,6 +296,19 @@ impl RunGraph {
     /// When what it ran was done.
     pub fn latency(&self) -> Picos {
         self.latency
+    }
+
+    /// Bytes of the host's memory that it takes.
+    pub fn kept_bytes(&self) -> usize {
+        let works = self.works.capacity() * size_of::<Work>();
+        let numbers = self.numbers.capacity() * size_of::<(u64, SmallVec<[u32; 1]>)>();
+        self.steps.kept_bytes() + self.edges.kept_bytes() + self.ends.kept_bytes() + works + numbers
+    }
+
+    /// The same with its rows as they came, for those who go through it again and again.
+    pub fn opened(&self) -> Self {
+        let (steps, edges, ends) = (self.steps.opened(), self.edges.opened(), self.ends.opened());
+        Self { steps, edges, ends, ..self.clone() }
     }
 
     /// Notes an edge of the instruction under way.
@@ -290,7 +353,7 @@ impl RunGraph {
             Cause::Core | Cause::Rank => BoundBy::Meeting,
         };
         let work = self.number(issue.opcode, &issue.work);
-        self.edges.extend(self.noted.drain(..));
+        self.noted.drain(..).for_each(|edge| self.edges.push(edge));
         self.steps.push(GraphStep {
             opcode: issue.opcode,
             engine,
@@ -301,8 +364,8 @@ impl RunGraph {
             dynamic: issue.dynamic,
             stands: std::mem::take(&mut self.stands),
             ports,
-            edges: u32::try_from(self.edges.len()).unwrap_or(u32::MAX),
         });
+        self.ends.push(u32::try_from(self.edges.len()).unwrap_or(u32::MAX));
         self.ready = 0;
     }
 

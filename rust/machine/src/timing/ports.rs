@@ -11,6 +11,18 @@ use crate::engine::Engine;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortUse(u64);
 
+impl PortUse {
+    /// As a number, small where banks are few.
+    pub(super) fn bits(self) -> u64 {
+        self.0.rotate_left(1)
+    }
+
+    /// What [`PortUse::bits`] gave.
+    pub(super) fn of_bits(bits: u64) -> Self {
+        Self(bits.rotate_right(1))
+    }
+}
+
 const IN_SBUF: u64 = 1 << 63;
 /// The last bank that has a bit of its own: any others share it.
 const MOST_BANKS: u64 = 62;

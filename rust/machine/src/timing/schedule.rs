@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::record::{NO_QUEUE, Record, TransferRecord};
+use crate::packed::PackedRows;
 use crate::time::Picos;
 
 /// The share of a transfer that one DMA engine is to move.
@@ -108,10 +109,13 @@ fn serve(shares: &[Share], places: &mut [u32], mut tell: impl FnMut(u32, u64, u6
 }
 
 /// Sets the starts of transfers to those of their first pieces, and how long their queues stood idle before.
-pub(crate) fn set_starts(records: &mut [Record], pieces: &[TransferRecord]) {
+pub(crate) fn set_starts(records: &mut PackedRows<Record>, pieces: &[TransferRecord]) {
     let mut of_transfers = pieces.chunk_by(|piece, next| piece.id == next.id).peekable();
     let mut free: Vec<Picos> = Vec::new();
-    for record in records.iter_mut().filter(|record| record.queue != NO_QUEUE) {
+    records.change_each(|record| {
+        if record.queue == NO_QUEUE {
+            return;
+        }
         let queue = usize::from(record.queue);
         if queue >= free.len() {
             free.resize(queue + 1, Picos::ZERO);
@@ -121,5 +125,5 @@ pub(crate) fn set_starts(records: &mut [Record], pieces: &[TransferRecord]) {
             record.wait = record.start.since(free[queue]);
         }
         free[queue] = free[queue].max(record.end);
-    }
+    });
 }

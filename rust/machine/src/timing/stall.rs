@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::record::{Cause, NO_INSTRUCTION, Record, TransferRecord, TriggerRecord};
 use crate::engine::Engine;
+use crate::packed::PackedRows;
 use crate::site::SiteId;
 use crate::time::Picos;
 
@@ -46,7 +47,7 @@ pub struct DmaEngineTime {
 /// Sums busy and idle time by engine, in the order of [`Engine::ALL`]. The DMA engines together are busy when any
 /// transfer is under way; idle before a transfer is then not theirs but its queue's, and is left to
 /// [`sites`].
-pub fn engines(records: &[Record], triggers: &[TriggerRecord]) -> Vec<EngineTime> {
+pub fn engines(records: &PackedRows<Record>, triggers: &[TriggerRecord]) -> Vec<EngineTime> {
     let mut slots: [Vec<(Picos, Picos, Picos, Cause)>; Engine::ALL.len()] = Default::default();
     let mut instructions = [0u64; Engine::ALL.len()];
     for record in records {
@@ -75,7 +76,7 @@ pub fn engines(records: &[Record], triggers: &[TriggerRecord]) -> Vec<EngineTime
 }
 
 /// Sums by line of the kernel, in the order of their numbers.
-pub fn sites(records: &[Record]) -> Vec<SiteTime> {
+pub fn sites(records: &PackedRows<Record>) -> Vec<SiteTime> {
     let mut sites: BTreeMap<SiteId, SiteTime> = BTreeMap::new();
     for record in records {
         let empty = SiteTime { site: record.site, instructions: 0, busy: Picos::ZERO, idle: BTreeMap::new() };
@@ -110,7 +111,7 @@ pub fn dma_engines(transfers: &[TransferRecord]) -> Vec<DmaEngineTime> {
 }
 
 /// The instructions that led to the end of one, first to last: each waited on the one before.
-pub fn critical_path(records: &[Record], last: u32) -> Vec<u32> {
+pub fn critical_path(records: &PackedRows<Record>, last: u32) -> Vec<u32> {
     let mut path = Vec::new();
     let mut id = last;
     while id != NO_INSTRUCTION

@@ -20,7 +20,7 @@ use super::hazard::{Access, Hazards, Waits};
 use super::hops::Hops;
 pub use super::issue::{Span, TimedInstruction, TimelineOptions};
 use super::ports::SharedPorts;
-use super::record::{Cause, NO_INSTRUCTION, Record, TransferRecord, TriggerRecord};
+use super::record::{Cause, Finished, NO_INSTRUCTION, Record, TransferRecord, TriggerRecord};
 use super::region::Space;
 use super::schedule::{Share, pieces, set_starts};
 use super::service::Collectives;
@@ -28,6 +28,7 @@ use super::tensor_array::{Bound, Pass, TensorArray};
 use super::work::{DescriptorMode, Transfer, Work};
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
+use crate::packed::PackedRows;
 use crate::time::Picos;
 
 /// The name of 0.1.0.
@@ -76,14 +77,14 @@ pub struct Timeline {
     collectives: Collectives,
     ports: SharedPorts,
     /// End and engine of every instruction: what `after` refers to.
-    finished: Vec<(u64, Engine)>,
-    records: Vec<Record>,
+    finished: PackedRows<Finished>,
+    records: PackedRows<Record>,
     shares: Vec<Share>,
     transfers: Vec<TransferRecord>,
     /// How many shares the transfers are of.
     scheduled: usize,
     /// Records and transfers as they are, where they were asked for before [`Timeline::schedule`].
-    asked: OnceLock<(Vec<Record>, Vec<TransferRecord>)>,
+    asked: OnceLock<(PackedRows<Record>, Vec<TransferRecord>)>,
     triggers: Vec<TriggerRecord>,
     makespan: u64,
     last_to_end: u32,
@@ -129,8 +130,8 @@ impl Timeline {
             overtaking: None,
             collectives: Collectives::default(),
             ports: SharedPorts::new(&arch),
-            finished: Vec::new(),
-            records: Vec::new(),
+            finished: PackedRows::default(),
+            records: PackedRows::default(),
             shares: Vec::new(),
             transfers: Vec::new(),
             scheduled: 0,
@@ -235,7 +236,7 @@ impl Timeline {
 
     /// When an instruction's result is visible, counted from the start that cores which meet have in common.
     pub(crate) fn ended(&self, id: u32) -> Picos {
-        let end = self.finished.get(id as usize).map_or(0, |(end, _)| *end);
+        let end = self.finished.get(id as usize).map_or(0, |finished| finished.end);
         Picos(end.saturating_add(self.origin))
     }
 
@@ -249,7 +250,7 @@ impl Timeline {
         }
     }
 
-    fn as_scheduled(&self) -> (&[Record], &[TransferRecord]) {
+    fn as_scheduled(&self) -> (&PackedRows<Record>, &[TransferRecord]) {
         if self.scheduled == self.shares.len() {
             return (&self.records, &self.transfers);
         }
@@ -262,7 +263,7 @@ impl Timeline {
     }
 
     /// All instructions, by number; none if records are not kept.
-    pub fn records(&self) -> &[Record] {
+    pub fn records(&self) -> &PackedRows<Record> {
         self.as_scheduled().0
     }
 
@@ -285,6 +286,15 @@ impl Timeline {
     /// are not kept.
     pub fn critical_path(&self) -> Vec<u32> {
         super::stall::critical_path(self.records(), self.last_to_end)
+    }
+
+    /// Bytes of the host's memory that what is kept of its instructions takes.
+    pub fn kept_bytes(&self) -> usize {
+        let transfers = self.shares.capacity() * size_of::<Share>()
+            + self.transfers.capacity() * size_of::<TransferRecord>()
+            + self.triggers.capacity() * size_of::<TriggerRecord>();
+        let graph = self.graph.as_ref().map_or(0, |graph| graph.kept_bytes());
+        self.finished.kept_bytes() + self.records.kept_bytes() + transfers + graph
     }
 
     /// Drops what is known of a memory that nothing will touch again: an HBM tensor that is gone, a register. SBUF and
@@ -321,7 +331,7 @@ impl Timeline {
     fn edges(&self, issue: &TimedInstruction, consumer: Engine) -> Bound {
         let mut bound = Bound::START;
         for &producer in issue.after {
-            if let Some(&(end, engine)) = self.finished.get(producer as usize) {
+            if let Some(Finished { end, engine }) = self.finished.get(producer as usize) {
                 bound.raise(end.saturating_add(self.hops.from(engine, consumer)), Cause::DependsOn, producer);
             }
         }
@@ -344,7 +354,7 @@ impl Timeline {
         if let Some(shared) = &mut self.shared {
             shared.note(issue.reads, issue.writes, ran.end);
         }
-        self.finished.push((ran.end, ran.engine));
+        self.finished.push(Finished { end: ran.end, engine: ran.engine });
         if ran.end >= self.makespan {
             self.makespan = ran.end;
             self.last_to_end = id;

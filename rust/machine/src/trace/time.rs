@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::{NONE, Trace, Use};
 use crate::core::again::Timed;
-use crate::core::{NeuronCore, OccupancyPoint};
+use crate::core::{LivePoint, NeuronCore, OccupancyPoint};
 use crate::error::{Error, Result};
+use crate::packed::PackedRows;
 use crate::storage::Buffer;
 use crate::time::Picos;
 use crate::timing::region::Region;
@@ -183,7 +184,7 @@ fn check_places(trace: &Trace) -> Result<()> {
 
 /// Live bytes of a partition from each step on: a tensor without an address is live from the step that uses it first to the
 /// one that uses it last, those with one all the time.
-pub(crate) fn occupancy(trace: &Trace) -> Vec<(u64, OccupancyPoint)> {
+pub(crate) fn occupancy(trace: &Trace) -> PackedRows<LivePoint> {
     let mut spans = vec![(NONE, 0u32); trace.tensors.len()];
     let mut addressed = [0u64; 2];
     for (number, step) in trace.steps.iter().enumerate() {
@@ -216,5 +217,5 @@ pub(crate) fn occupancy(trace: &Trace) -> Vec<(u64, OccupancyPoint)> {
             _ => points.push((u64::from(step), point)),
         }
     }
-    points
+    points.into_iter().map(|(step, point)| LivePoint(step, point)).collect()
 }

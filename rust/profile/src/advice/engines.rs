@@ -32,7 +32,7 @@ impl AdviceSearch<'_> {
                 let place = step as usize;
                 if !choices.of(place).engines.is_empty() {
                     let slot = self.base.slot_end[place].since(self.base.start[place]).0;
-                    *held.entry(self.run.graph.steps()[place].site).or_default() += slot.max(1);
+                    *held.entry(self.run.graph.steps().at(place).site).or_default() += slot.max(1);
                 }
             }
             if held.is_empty() {
@@ -55,7 +55,7 @@ impl AdviceSearch<'_> {
         let Some(choices) = self.run.choices() else { return };
         let steps = self.run.steps_of(site);
         let mut variant = self.variant();
-        for &step in steps.iter().filter(|step| self.run.graph.steps()[**step as usize].engine == own) {
+        for &step in steps.iter().filter(|step| self.run.graph.steps().at(**step as usize).engine == own) {
             let found = choices.of(step as usize).engines.iter().find(|(engine, _)| *engine == other);
             let Some((_, work)) = found else { return };
             variant.give_work(step as usize, work, other);

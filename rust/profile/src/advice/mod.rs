@@ -79,7 +79,7 @@ impl LazyAdvice {
         match (self.found.get(), &self.source) {
             (Some(found), _) => Some(found),
             (None, None) => None,
-            (None, Some(source)) => Some(self.found.get_or_init(|| search::advise(source))),
+            (None, Some(source)) => Some(self.found.get_or_init(|| search::advise(&source.opened()))),
         }
     }
 }

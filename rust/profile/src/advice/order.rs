@@ -51,10 +51,10 @@ impl AdviceSearch<'_> {
             if idle == 0 {
                 continue;
             }
-            let of = graph.steps()[step as usize].site;
+            let of = graph.steps().at(step as usize).site;
             let mut seen: Vec<SiteId> = vec![of];
             for &behind in steps[place + 1..].iter().take(WINDOW) {
-                let ahead = graph.steps()[behind as usize].site;
+                let ahead = graph.steps().at(behind as usize).site;
                 if seen.contains(&ahead) || base.ready[behind as usize] >= base.start[step as usize] {
                     continue;
                 }
@@ -102,7 +102,7 @@ impl AdviceSearch<'_> {
         // The last run of the other line that none has gone ahead of: its first step, and where it ends.
         let mut of: Option<(u32, usize)> = None;
         for (place, &step) in steps.iter().enumerate() {
-            let site = all[step as usize].site;
+            let site = all.at(step as usize).site;
             if site == pair.of {
                 let run = of.filter(|(_, last)| last + 1 == place);
                 of = Some((run.map_or(step, |(first, _)| first), place));
@@ -113,7 +113,7 @@ impl AdviceSearch<'_> {
             let Some((other, _)) = of.filter(|(_, last)| place - last <= WINDOW) else { continue };
             let slice = self.slice(other, step, &goes)?;
             for &part in &slice {
-                let site = all[part as usize].site;
+                let site = all.at(part as usize).site;
                 if site != pair.ahead && !along.contains(&site) {
                     along.push(site);
                 }
@@ -125,7 +125,7 @@ impl AdviceSearch<'_> {
             if first.is_none_or(|known| before > lead(known)) {
                 first = Some((step, other));
             }
-            if steps.get(place + 1).is_none_or(|next| all[*next as usize].site != pair.ahead) {
+            if steps.get(place + 1).is_none_or(|next| all.at(*next as usize).site != pair.ahead) {
                 of = None;
             }
         }
@@ -144,7 +144,7 @@ impl AdviceSearch<'_> {
     /// A step and what it needs from another step on, in their order; None where that needs the other one.
     fn slice(&self, other: u32, step: u32, gone: &HashSet<u32>) -> Option<Vec<u32>> {
         let mut slice = vec![step];
-        let mut needed: HashSet<u32> = self.run.graph.edges(step as usize).iter().map(|edge| edge.on).collect();
+        let mut needed: HashSet<u32> = self.run.graph.edges(step as usize).map(|edge| edge.on).collect();
         for before in (other..step).rev() {
             if gone.contains(&before) || !needed.contains(&before) {
                 continue;
@@ -153,7 +153,7 @@ impl AdviceSearch<'_> {
                 return None;
             }
             slice.push(before);
-            needed.extend(self.run.graph.edges(before as usize).iter().map(|edge| edge.on));
+            needed.extend(self.run.graph.edges(before as usize).map(|edge| edge.on));
         }
         slice.reverse();
         Some(slice)

@@ -29,7 +29,7 @@ impl AdviceSearch<'_> {
         let sooner = endless.time();
         let mut bound = BTreeMap::<SiteId, u64>::new();
         for (place, step) in graph.steps().iter().enumerate() {
-            let is_refill = graph.edges(place).iter().any(|edge| edge.kind == EdgeKind::Reuse);
+            let is_refill = graph.edges(place).any(|edge| edge.kind == EdgeKind::Reuse);
             if is_refill && choices.filled(place) != 0 {
                 *bound.entry(step.site).or_default() += self.base.ready[place].since(sooner.ready[place]).0;
             }
@@ -53,7 +53,7 @@ impl AdviceSearch<'_> {
         // All that fills these tensors, but for what goes on from what it finds there.
         let fills = |step: &u32| {
             let tensor = choices.filled(*step as usize);
-            let goes_on = graph.edges(*step as usize).iter().any(|edge| match edge.kind {
+            let goes_on = graph.edges(*step as usize).any(|edge| match edge.kind {
                 EdgeKind::Sum => true,
                 EdgeKind::Result => choices.filled(edge.on as usize) == tensor,
                 _ => false,
@@ -75,10 +75,10 @@ impl AdviceSearch<'_> {
         }
         let best = tried.iter().map(|(_, gain)| *gain).fold(1.0, f64::max);
         let Some(&(buffers, gain)) = tried.iter().find(|(_, gain)| *gain >= best * GOOD_ENOUGH) else { return };
-        let waits = |step: &&u32| graph.edges(**step as usize).iter().any(|edge| edge.kind == EdgeKind::Reuse);
+        let waits = |step: &&u32| graph.edges(**step as usize).any(|edge| edge.kind == EdgeKind::Reuse);
         let step = own.iter().find(waits).copied().unwrap_or(own[0]);
         let why = format!("{} waits for readers of the tile that it fills again", self.run.called(step));
-        let mut lines: Vec<SiteId> = heads.iter().map(|head| graph.steps()[*head as usize].site).collect();
+        let mut lines: Vec<SiteId> = heads.iter().map(|head| graph.steps().at(*head as usize).site).collect();
         lines.sort_unstable();
         lines.dedup();
         let lines: Vec<String> = lines.into_iter().map(|line| self.run.words(line)).collect();
@@ -90,10 +90,10 @@ impl AdviceSearch<'_> {
     fn fills_together(&self, heads: &[u32]) -> usize {
         let graph = &self.run.graph;
         for (place, &step) in heads.iter().enumerate() {
-            let site = graph.steps()[step as usize].site;
+            let site = graph.steps().at(step as usize).site;
             let before =
-                |edge: &&GraphEdge| edge.kind == EdgeKind::Reuse && graph.steps()[edge.on as usize].site == site;
-            let Some(edge) = graph.edges(step as usize).iter().rev().find(before) else { continue };
+                |edge: &GraphEdge| edge.kind == EdgeKind::Reuse && graph.steps().at(edge.on as usize).site == site;
+            let Some(edge) = graph.edges(step as usize).rev().find(before) else { continue };
             let head = heads.partition_point(|head| *head <= edge.on);
             return (place + 1).saturating_sub(head).max(1);
         }
@@ -153,7 +153,7 @@ impl AdviceSearch<'_> {
         let mut again: Vec<(u32, u32)> = Vec::new();
         for &step in &steps {
             let source = choices.source(step as usize);
-            let comes_after = graph.edges(step as usize).iter().any(|edge| edge.kind == EdgeKind::Result);
+            let comes_after = graph.edges(step as usize).any(|edge| edge.kind == EdgeKind::Result);
             if source == 0 || comes_after {
                 return;
             }
@@ -169,8 +169,8 @@ impl AdviceSearch<'_> {
         let own: HashSet<u32> = steps.iter().copied().collect();
         // Another line writes to the tile, or to what was loaded.
         let others = (0..graph.steps().len() as u32).filter(|step| !own.contains(step)).any(|step| {
-            let after = |edge: &GraphEdge| edge.kind == EdgeKind::Overwrite && own.contains(&edge.on);
-            tensors.contains(&choices.filled(step as usize)) || graph.edges(step as usize).iter().any(after)
+            let after = |edge: GraphEdge| edge.kind == EdgeKind::Overwrite && own.contains(&edge.on);
+            tensors.contains(&choices.filled(step as usize)) || graph.edges(step as usize).any(after)
         });
         let Some((buffer, bytes)) = choices.of(steps[0] as usize).fills else { return };
         let room = kept.len().saturating_sub(1) as u64 * bytes;

@@ -75,7 +75,7 @@ impl<'a> AdviceSearch<'a> {
             return;
         }
         let Offer { step, cause, why, change } = offer;
-        let line = self.run.location(self.run.graph.steps()[step as usize].site);
+        let line = self.run.location(self.run.graph.steps().at(step as usize).site);
         let text = format!("{gain:.2}x: {why}; {change}");
         self.found.push(RunAdvice { gain, line, instruction: step, cause: cause.to_owned(), text, change });
     }

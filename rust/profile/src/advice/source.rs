@@ -33,6 +33,17 @@ impl RunSource {
         })
     }
 
+    /// The same with all rows as they came: a search goes through them again and again.
+    pub(super) fn opened(&self) -> Self {
+        Self {
+            graph: self.graph.opened(),
+            choices: self.choices.as_ref().map(Choices::opened),
+            sites: self.sites.clone(),
+            opcodes: self.opcodes.clone(),
+            ..*self
+        }
+    }
+
     pub(super) fn choices(&self) -> Option<&Choices> {
         self.choices.as_ref()
     }
@@ -85,7 +96,7 @@ impl RunSource {
 
     /// An instruction in words: its name and its line.
     pub(super) fn called(&self, step: u32) -> String {
-        let step = &self.graph.steps()[step as usize];
+        let step = &self.graph.steps().at(step as usize);
         let name = self.opcodes.get(usize::from(step.opcode)).copied().unwrap_or("an instruction");
         format!("`{name}` ({})", self.words(step.site))
     }

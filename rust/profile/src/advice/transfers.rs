@@ -88,8 +88,8 @@ impl AdviceSearch<'_> {
         }
         let mut variant = self.variant();
         for group in steps.chunks(together) {
-            let later = |edge: &GraphEdge| edge.kind != EdgeKind::Reuse && edge.on >= group[0];
-            if group.iter().any(|step| graph.edges(*step as usize).iter().any(later)) {
+            let later = |edge: GraphEdge| edge.kind != EdgeKind::Reuse && edge.on >= group[0];
+            if group.iter().any(|step| graph.edges(*step as usize).any(later)) {
                 return None;
             }
             let is_run = choices.is_some_and(|choices| {

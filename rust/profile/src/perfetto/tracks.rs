@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use trn3_machine::packed::PackedRows;
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
 use crate::cause::{CAUSES, DMA, ENGINES};
@@ -94,7 +95,7 @@ impl Arrows {
 
 /// The values of a counter, each from a time in picoseconds on.
 pub(super) enum Samples<'a> {
-    Bytes(&'a [u64], &'a [u64]),
+    Bytes(&'a PackedRows<u64>, &'a PackedRows<u64>),
     Rates(Vec<(u64, f64)>),
 }
 

@@ -146,7 +146,7 @@ impl Writer {
         let event = TrackEvent { r#type: Some(COUNTER), ..TrackEvent::default() };
         match &track.samples {
             Samples::Bytes(times, values) => {
-                for (&at, &value) in times.iter().zip(*values) {
+                for (at, value) in times.iter().zip(*values) {
                     self.event(at, TrackEvent { counter_value: Some(value as i64), ..event.clone() });
                 }
             }

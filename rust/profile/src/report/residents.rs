@@ -24,7 +24,7 @@ pub(super) struct TensorSpan {
 pub(super) fn spans_of(run: &RunView<'_>) -> Vec<TensorSpan> {
     let mut spans = vec![TensorSpan::default(); run.tensors.len()];
     let (start, end) = (&run.instructions.start_ps, &run.instructions.end_ps);
-    for (&instruction, &tensor) in run.uses.instruction.iter().zip(&run.uses.tensor) {
+    for (instruction, tensor) in run.uses.instruction.iter().zip(&run.uses.tensor) {
         let (span, row) = (&mut spans[tensor as usize], instruction as usize);
         if span.first_use == 0 {
             *span = TensorSpan { from_ps: start[row], to_ps: 0, first_use: row as u64 + 1, last_use: 0 };
@@ -41,7 +41,7 @@ pub(super) fn spans_of(run: &RunView<'_>) -> Vec<TensorSpan> {
             reached
         })
         .collect();
-    for (span, &came) in spans.iter_mut().zip(&run.tensors.came).filter(|(span, _)| span.first_use == 0) {
+    for (span, came) in spans.iter_mut().zip(&run.tensors.came).filter(|(span, _)| span.first_use == 0) {
         let at = reached.get(came as usize).or(reached.last()).copied().unwrap_or(0);
         (span.from_ps, span.to_ps) = (at, at);
     }
@@ -70,7 +70,7 @@ pub(super) fn peaks_of(number: usize, run: &RunView<'_>) -> Vec<MemoryPeak> {
             _ => (arch.psum_partition_bytes, &occupancy.psum_bytes, occupancy.psum_peak_bytes),
         };
         let (free_bytes, largest_free_bytes) = free_at_peak(run, memory, capacity as u64);
-        let when = bytes.iter().position(|&bytes| bytes == peak).map_or(0, |row| occupancy.time_ps[row]);
+        let when = bytes.iter().position(|bytes| bytes == peak).map_or(0, |row| occupancy.time_ps.at(row));
         MemoryPeak {
             run: number,
             memory: MEMORIES[usize::from(memory)],
@@ -87,12 +87,12 @@ pub(super) fn peaks_of(number: usize, run: &RunView<'_>) -> Vec<MemoryPeak> {
 
 /// All bytes of a partition that no tensor had when most were taken, and the longest run of them.
 fn free_at_peak(run: &RunView<'_>, memory: u8, capacity: u64) -> (u64, u64) {
-    let rows = || (0..run.tensors.len()).filter(|&row| run.tensors.memory[row] == memory);
+    let rows = || (0..run.tensors.len()).filter(|&row| run.tensors.memory.at(row) == memory);
     let mut changes: BTreeMap<u32, i64> = BTreeMap::new();
     for row in rows() {
-        let bytes = run.tensors.bytes[row] as i64;
-        *changes.entry(run.tensors.came[row]).or_default() += bytes;
-        *changes.entry(run.tensors.went[row]).or_default() -= bytes;
+        let bytes = run.tensors.bytes.at(row) as i64;
+        *changes.entry(run.tensors.came.at(row)).or_default() += bytes;
+        *changes.entry(run.tensors.went.at(row)).or_default() -= bytes;
     }
     let (mut live, mut most, mut moment) = (0, 0, 0);
     for (&at, change) in &changes {
@@ -101,8 +101,8 @@ fn free_at_peak(run: &RunView<'_>, memory: u8, capacity: u64) -> (u64, u64) {
             (most, moment) = (live, at);
         }
     }
-    let is_live = |row: &usize| (run.tensors.came[*row]..run.tensors.went[*row]).contains(&moment);
-    let place = |row: usize| (run.tensors.byte[row], run.tensors.byte[row] + run.tensors.bytes[row]);
+    let is_live = |row: &usize| (run.tensors.came.at(*row)..run.tensors.went.at(*row)).contains(&moment);
+    let place = |row: usize| (run.tensors.byte.at(row), run.tensors.byte.at(row) + run.tensors.bytes.at(row));
     let mut places: Vec<(u64, u64)> = rows().filter(is_live).map(place).collect();
     places.push((capacity, capacity));
     places.sort_unstable();
@@ -137,10 +137,10 @@ pub(super) struct TensorTraffic {
 /// HBM bytes by tensor, most first. An instruction's bytes are its HBM operands', evenly **(choice)**.
 pub(super) fn traffic_of(number: usize, run: &RunView<'_>, sites: &[u64]) -> Vec<TensorTraffic> {
     let recorded = &run.columns.recorded;
-    let is_hbm = |tensor: usize| !ON_CHIP.contains(&run.tensors.memory[tensor]);
+    let is_hbm = |tensor: usize| !ON_CHIP.contains(&run.tensors.memory.at(tensor));
     let mut sums = vec![(0u64, 0u64, 0u64); run.tensors.len()];
     let rows: Vec<(u32, usize, u8)> = (0..run.uses.len())
-        .map(|row| (run.uses.instruction[row], run.uses.tensor[row] as usize, run.uses.usage[row]))
+        .map(|row| (run.uses.instruction.at(row), run.uses.tensor.at(row) as usize, run.uses.usage.at(row)))
         .filter(|&(_, tensor, _)| is_hbm(tensor))
         .collect();
     for uses in rows.chunk_by(|one, other| one.0 == other.0) {
@@ -164,15 +164,15 @@ pub(super) fn traffic_of(number: usize, run: &RunView<'_>, sites: &[u64]) -> Vec
     let of = |(tensor, &(read, write, instructions)): (usize, &(u64, u64, u64))| TensorTraffic {
         run: number,
         tensor,
-        name: recorded.names[run.tensors.name[tensor] as usize].clone(),
-        shape: recorded.shapes[run.tensors.shape[tensor] as usize].clone(),
-        dtype: recorded.dtypes[usize::from(run.tensors.dtype[tensor])].clone(),
-        memory: MEMORIES[usize::from(run.tensors.memory[tensor])],
+        name: recorded.names[run.tensors.name.at(tensor) as usize].clone(),
+        shape: recorded.shapes[run.tensors.shape.at(tensor) as usize].clone(),
+        dtype: recorded.dtypes[usize::from(run.tensors.dtype.at(tensor))].clone(),
+        memory: MEMORIES[usize::from(run.tensors.memory.at(tensor))],
         read_bytes: read,
         write_bytes: write,
         instructions,
-        site: sites[run.tensors.site[tensor] as usize],
-        is_made: recorded.dtypes[usize::from(run.tensors.dtype[tensor])].is_empty(),
+        site: sites[run.tensors.site.at(tensor) as usize],
+        is_made: recorded.dtypes[usize::from(run.tensors.dtype.at(tensor))].is_empty(),
     };
     let mut found: Vec<TensorTraffic> = sums.iter().enumerate().filter(|(tensor, _)| is_hbm(*tensor)).map(of).collect();
     found.retain(|each| each.instructions > 0);

@@ -10,6 +10,7 @@ use crate::report::lists::Places;
 use crate::report::residents::spans_of;
 use crate::report::view::RunView;
 use crate::traffic::even_edges;
+use trn3_machine::packed::PackedRows;
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
 /// **(choice)** HBM bandwidth is drawn as means over at most so many bins, none shorter than this in picoseconds.
@@ -131,17 +132,17 @@ impl RunView<'_> {
     fn pack_tensors(&self, places: &Places, packer: &mut Packer) -> TableLayout {
         let rows = self.tensors;
         let mut table = TableLayout::of(rows.len());
-        let wide = |column: &[u32]| column.iter().map(|&value| u64::from(value)).collect::<Vec<u64>>();
+        let wide = |column: &PackedRows<u32>| column.iter().map(u64::from).collect::<Vec<u64>>();
         let spans = spans_of(self);
-        packer.put(&mut table, "memory", rows.memory.iter().map(|&memory| memory.into()).collect());
-        packer.put(&mut table, "name", rows.name.iter().map(|&of| places.names[of as usize]).collect());
-        packer.put(&mut table, "shape", rows.shape.iter().map(|&of| places.shapes[of as usize]).collect());
-        packer.put(&mut table, "dtype", rows.dtype.iter().map(|&of| places.dtypes[usize::from(of)]).collect());
-        packer.put(&mut table, "site", rows.site.iter().map(|&of| places.sites[of as usize]).collect());
+        packer.put(&mut table, "memory", rows.memory.iter().map(u64::from).collect());
+        packer.put(&mut table, "name", rows.name.iter().map(|of| places.names[of as usize]).collect());
+        packer.put(&mut table, "shape", rows.shape.iter().map(|of| places.shapes[of as usize]).collect());
+        packer.put(&mut table, "dtype", rows.dtype.iter().map(|of| places.dtypes[usize::from(of)]).collect());
+        packer.put(&mut table, "site", rows.site.iter().map(|of| places.sites[of as usize]).collect());
         packer.put(&mut table, "partition", wide(&rows.partition));
         packer.put(&mut table, "partitions", wide(&rows.partitions));
-        packer.put(&mut table, "byte", rows.byte.clone());
-        packer.put(&mut table, "bytes", rows.bytes.clone());
+        packer.put(&mut table, "byte", rows.byte.iter().collect());
+        packer.put(&mut table, "bytes", rows.bytes.iter().collect());
         packer.put(&mut table, "came", wide(&rows.came));
         packer.put(&mut table, "went", wide(&rows.went));
         packer.put(&mut table, "from", spans.iter().map(|span| span.from_ps).collect());
@@ -153,9 +154,9 @@ impl RunView<'_> {
 
     fn pack_uses(&self, packer: &mut Packer) -> TableLayout {
         let mut table = TableLayout::of(self.uses.len());
-        packer.put(&mut table, "instruction", self.uses.instruction.iter().map(|&row| row.into()).collect());
-        packer.put(&mut table, "tensor", self.uses.tensor.iter().map(|&tensor| tensor.into()).collect());
-        packer.put(&mut table, "usage", self.uses.usage.iter().map(|&usage| usage.into()).collect());
+        packer.put(&mut table, "instruction", self.uses.instruction.iter().map(u64::from).collect());
+        packer.put(&mut table, "tensor", self.uses.tensor.iter().map(u64::from).collect());
+        packer.put(&mut table, "usage", self.uses.usage.iter().map(u64::from).collect());
         table
     }
 
@@ -163,17 +164,17 @@ impl RunView<'_> {
         let rows = self.edges;
         let mut table = TableLayout::of(rows.len());
         let back = rows.consumer.iter().zip(&rows.producer).map(|(consumer, producer)| u64::from(consumer - producer));
-        packer.put(&mut table, "consumer", rows.consumer.iter().map(|&row| row.into()).collect());
+        packer.put(&mut table, "consumer", rows.consumer.iter().map(u64::from).collect());
         packer.put(&mut table, "back", back.collect());
-        packer.put(&mut table, "kind", rows.kind.iter().map(|&kind| kind.into()).collect());
+        packer.put(&mut table, "kind", rows.kind.iter().map(u64::from).collect());
         table
     }
 
     fn pack_occupancy(&self, packer: &mut Packer) -> TableLayout {
         let mut table = TableLayout::of(self.occupancy.time_ps.len());
-        packer.put(&mut table, "time", self.occupancy.time_ps.clone());
-        packer.put(&mut table, "sbuf", self.occupancy.sbuf_bytes.clone());
-        packer.put(&mut table, "psum", self.occupancy.psum_bytes.clone());
+        packer.put(&mut table, "time", self.occupancy.time_ps.iter().collect());
+        packer.put(&mut table, "sbuf", self.occupancy.sbuf_bytes.iter().collect());
+        packer.put(&mut table, "psum", self.occupancy.psum_bytes.iter().collect());
         table
     }
 

@@ -20,13 +20,13 @@ fn hbm_tensors(columns: &RunColumns) -> (Vec<String>, Vec<u32>) {
     const UNSAID: u32 = u32::MAX;
     let recorded = &columns.recorded;
     let (tensors, uses) = (&recorded.tensors, &recorded.uses);
-    let is_hbm = |tensor: usize| MEMORIES[usize::from(tensors.memory[tensor])].ends_with("hbm");
+    let is_hbm = |tensor: usize| MEMORIES[usize::from(tensors.memory.at(tensor))].ends_with("hbm");
     let mut places = vec![UNSAID; columns.instructions.len()];
     for is_write in [false, true] {
-        for row in (0..uses.len()).filter(|&row| (USES[usize::from(uses.usage[row])] == "write") == is_write) {
-            let (place, tensor) = (&mut places[uses.instruction[row] as usize], uses.tensor[row] as usize);
+        for row in (0..uses.len()).filter(|&row| (USES[usize::from(uses.usage.at(row))] == "write") == is_write) {
+            let (place, tensor) = (&mut places[uses.instruction.at(row) as usize], uses.tensor.at(row) as usize);
             if *place == UNSAID && is_hbm(tensor) {
-                *place = tensors.name[tensor];
+                *place = tensors.name.at(tensor);
             }
         }
     }

@@ -3,7 +3,7 @@
 mod together;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -24,10 +24,11 @@ use trn3_machine::view::View;
 use trn3_profile::{CompileFigures, PrecisionLoss, finding_record};
 
 use crate::door;
+use crate::machine::description::PyDescription;
 use crate::machine::error::exception;
 use crate::machine::handle::PyTensor;
 use crate::machine::kinds::buffer_of;
-use crate::machine::lines::Lines;
+use crate::machine::lines::{Folders, Lines};
 use crate::machine::operand::tensor;
 use crate::machine::options::core_options;
 use crate::machine::register::PyRegister;
@@ -146,7 +147,7 @@ impl PyCore {
 
     /// A core whose run is over, and compiled.
     pub(crate) fn finished(core: NeuronCore, level: CompileLevel, figures: CompileFigures) -> Self {
-        let (lines, conductor) = (Lines::new(Vec::new(), Vec::new()), Conductor::default());
+        let (lines, conductor) = (Lines::new(Arc::default(), false), Conductor::default());
         Self { inner: Mutex::new(Inner { core, lines, conductor, level, compiled: Some(figures) }) }
     }
 
@@ -185,17 +186,19 @@ impl PyCore {
         beside: Vec<PyRef<'_, PyCore>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (options, level) = core_options(options)?;
+        let ((options, level), folders) = (core_options(options)?, Folders::shared(internal, commands));
         if let Some(first) = beside.first() {
             // Of one logical core: machine and options are the first one's.
             let mut inner = first.lock()?;
             meeting::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
-            return Ok(Self { inner: Inner::new(core, Lines::new(internal, commands), inner.level) });
+            let lines = Lines::new(folders, core.options.timing);
+            return Ok(Self { inner: Inner::new(core, lines, inner.level) });
         }
         let arch = ArchSpec::shared(arch).map_err(exception)?;
         let core = NeuronCore::new(arch, options).map_err(exception)?;
-        Ok(Self { inner: Inner::new(core, Lines::new(internal, commands), level) })
+        let lines = Lines::new(folders, options.timing);
+        Ok(Self { inner: Inner::new(core, lines, level) })
     }
 
     /// Entries of the spec: (key, value, unit, source).
@@ -207,12 +210,13 @@ impl PyCore {
 
     /// Values of the spec by key.
     fn arch_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let inner = self.lock()?;
-        let values = PyDict::new(py);
-        for entry in inner.core.arch().entries() {
-            values.set_item(&entry.key, entry.value)?;
-        }
-        Ok(values)
+        self.description()?.values(py)
+    }
+
+    /// The spec, for those who look at it later.
+    #[getter]
+    fn description(&self) -> PyResult<PyDescription> {
+        Ok(PyDescription { arch: self.machine()? })
     }
 
     /// Name of the spec and generation of the core.

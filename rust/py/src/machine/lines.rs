@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -49,18 +50,66 @@ fn site_of(frame: &Bound<'_, PyAny>) -> PyResult<Site> {
     })
 }
 
-/// Lines by code object and instruction offset: the line itself is looked up once.
+/// Folders whose code is no kernel, and code whose path was looked at: the same for all cores of a front end, since a launch
+/// has no time to look at the paths of all that leads to it.
 #[derive(Default)]
+pub(crate) struct Folders {
+    /// The package itself.
+    internal: Vec<String>,
+    /// Commands: beyond their code is none of a person's.
+    commands: Vec<String>,
+    /// Kept so that addresses stay theirs.
+    known: Mutex<ByAddress<usize, (Py<PyAny>, Whose)>>,
+}
+
+/// Code objects that are known at a time **(choice)**: kernels that a program makes on its way do not stay.
+const MOST_KNOWN: usize = 4096;
+
+impl Folders {
+    /// The folders of these names.
+    pub(crate) fn shared(internal: Vec<String>, commands: Vec<String>) -> Arc<Self> {
+        static ALL: Mutex<Vec<Arc<Folders>>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find(|known| known.internal == internal && known.commands == commands) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(Self { internal, commands, ..Self::default() });
+        all.push(Arc::clone(&made));
+        made
+    }
+
+    fn whose(&self, code: &Bound<'_, PyAny>) -> PyResult<Whose> {
+        let address = code.as_ptr() as usize;
+        if let Some((_, whose)) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
+            return Ok(*whose);
+        }
+        let file: String = code.getattr("co_filename")?.extract()?;
+        let is_in = |folders: &[String]| folders.iter().any(|folder| file.starts_with(folder.as_str()));
+        let whose = match (is_in(&self.commands), is_in(&self.internal)) {
+            (true, _) => Whose::Command,
+            (false, true) => Whose::Package,
+            (false, false) => Whose::Kernel,
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // What goes is let go of with the lock open: it may run code of Python's.
+        let gone = if known.len() < MOST_KNOWN { None } else { Some(std::mem::take(&mut *known)) };
+        known.insert(address, (code.clone().unbind(), whose));
+        drop(known);
+        drop(gone);
+        Ok(whose)
+    }
+}
+
+/// Lines by code object and instruction offset: the line itself is looked up once.
 pub(crate) struct Lines {
     /// Code objects are kept so that their addresses stay theirs.
     codes: ByAddress<usize, (Py<PyAny>, Whose)>,
     sites: ByAddress<(usize, i64), SiteId>,
     /// The calls through which a line was first reached, where the kernel calls functions of its own: outermost first.
     callers: BTreeMap<SiteId, Vec<Site>>,
-    /// Folders whose code is no kernel: the package itself.
-    internal: Vec<String>,
-    /// Folders of commands: beyond their code is none of a person's.
-    commands: Vec<String>,
+    folders: Arc<Folders>,
+    /// Whether callers are kept: reports alone show them, and whoever calls a kernel may be called from far.
+    keeps_callers: bool,
 }
 
 /// Whose code it is.
@@ -75,9 +124,10 @@ enum Whose {
 }
 
 impl Lines {
-    /// Code in files under the `internal` folders is no kernel, and there is none outside of code under `commands`.
-    pub(crate) fn new(internal: Vec<String>, commands: Vec<String>) -> Self {
-        Self { internal, commands, ..Self::default() }
+    /// Code in files under the folders is no kernel, and there is none outside of code of commands.
+    pub(crate) fn new(folders: Arc<Folders>, keeps_callers: bool) -> Self {
+        let (codes, sites) = (ByAddress::default(), ByAddress::default());
+        Self { codes, sites, callers: BTreeMap::new(), folders, keeps_callers }
     }
 
     /// The line that is calling, or 0 outside any.
@@ -91,7 +141,7 @@ impl Lines {
             let whose = match self.codes.get(&address) {
                 Some((_, whose)) => *whose,
                 None => {
-                    let whose = self.whose(&code)?;
+                    let whose = self.folders.whose(&code)?;
                     self.codes.insert(address, (code.clone().unbind(), whose));
                     whose
                 }
@@ -109,16 +159,6 @@ impl Lines {
         }
     }
 
-    fn whose(&self, code: &Bound<'_, PyAny>) -> PyResult<Whose> {
-        let file: String = code.getattr("co_filename")?.extract()?;
-        let is_in = |folders: &[String]| folders.iter().any(|folder| file.starts_with(folder.as_str()));
-        Ok(match (is_in(&self.commands), is_in(&self.internal)) {
-            (true, _) => Whose::Command,
-            (false, true) => Whose::Package,
-            (false, false) => Whose::Kernel,
-        })
-    }
-
     fn line(&mut self, frame: &Bound<'_, PyAny>, address: usize, sites: &Sites) -> PyResult<SiteId> {
         let py = frame.py();
         let offset: i64 = frame.getattr(pyo3::intern!(py, "f_lasti"))?.extract()?;
@@ -127,9 +167,11 @@ impl Lines {
         }
         let number = sites.intern(site_of(frame)?);
         self.sites.insert((address, offset), number);
-        let callers = self.callers_of(frame)?;
-        if !callers.is_empty() {
-            self.callers.entry(number).or_insert(callers);
+        if self.keeps_callers {
+            let callers = self.callers_of(frame)?;
+            if !callers.is_empty() {
+                self.callers.entry(number).or_insert(callers);
+            }
         }
         Ok(number)
     }
@@ -143,7 +185,7 @@ impl Lines {
                 // Nobody of the package runs it: a core that is driven by hand has no kernel.
                 return Ok(Vec::new());
             }
-            if self.whose(&frame.getattr("f_code")?)? != Whose::Kernel {
+            if self.folders.whose(&frame.getattr("f_code")?)? != Whose::Kernel {
                 break;
             }
             let site = site_of(&frame)?;

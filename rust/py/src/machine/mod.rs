@@ -2,6 +2,7 @@
 
 mod chip;
 pub(crate) mod core;
+pub(crate) mod description;
 pub(crate) mod error;
 pub(crate) mod grid;
 pub(crate) mod handle;
@@ -23,6 +24,7 @@ pub(crate) mod tensor;
 use pyo3::prelude::*;
 
 use crate::machine::core::PyCore;
+use crate::machine::description::PyDescription;
 use crate::machine::handle::PyTensor;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::register::PyRegister;
@@ -33,6 +35,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "machine")?;
     module.add_class::<PyCore>()?;
+    module.add_class::<PyDescription>()?;
     module.add_class::<PyTensor>()?;
     module.add_class::<PyRegister>()?;
     module.add_class::<PyInstruction>()?;

@@ -22,8 +22,8 @@ pub(crate) fn arrays<'py>(py: Python<'py>, core: &mut NeuronCore) -> PyResult<Bo
         dict.set_item(format!("transfer_{}", name.trim_start_matches("dma_")), column)?;
     }
     dict.set_item("critical", PyArray1::from_vec(py, run.critical))?;
-    dict.set_item("occupancy_time_ps", PyArray1::from_vec(py, run.occupancy.time_ps))?;
-    dict.set_item("sbuf_bytes", PyArray1::from_vec(py, run.occupancy.sbuf_bytes))?;
-    dict.set_item("psum_bytes", PyArray1::from_vec(py, run.occupancy.psum_bytes))?;
+    dict.set_item("occupancy_time_ps", PyArray1::from_iter(py, &run.occupancy.time_ps))?;
+    dict.set_item("sbuf_bytes", PyArray1::from_iter(py, &run.occupancy.sbuf_bytes))?;
+    dict.set_item("psum_bytes", PyArray1::from_iter(py, &run.occupancy.psum_bytes))?;
     Ok(dict)
 }

@@ -154,11 +154,11 @@ impl<'g> Variant<'g> {
     fn edges(&self, step: u32) -> impl Iterator<Item = GraphEdge> + '_ {
         let graph = self.graph;
         let other = self.buffers.binary_search_by_key(&step, |(step, _)| *step).ok().map(|place| self.buffers[place].1);
-        let own = graph.edges(step as usize).iter();
+        let own = graph.edges(step as usize);
         let own =
             own.filter(move |edge| edge.kind != EdgeKind::Sum && (other.is_none() || edge.kind != EdgeKind::Reuse));
-        let older = other.flatten().map_or(&[][..], |older| graph.edges(older as usize));
-        own.chain(older.iter().filter(|edge| edge.kind == EdgeKind::Reuse)).copied()
+        let older = other.flatten().map(|older| graph.edges(older as usize)).into_iter().flatten();
+        own.chain(older.filter(|edge| edge.kind == EdgeKind::Reuse))
     }
 
     /// Times it.
@@ -193,7 +193,7 @@ impl<'g> Variant<'g> {
         let all = |place: usize| self.order.as_ref().map_or(place as u32, |order| order[place]);
         for number in (0..count).map(all) {
             let place = number as usize;
-            let step = &graph.steps[place];
+            let step = graph.steps.at(place);
             let parts = merged.get(place).into_iter().flatten().copied();
             uses.clear();
             if has_classes {

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::{Instruction, arch, compute, dma, matmul, region, timeline, transfer};
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
+use crate::packed::PackedRows;
 use crate::time::Picos;
 use crate::timing::record::{Cause, Record};
 use crate::timing::region::{Rect, Region, Space};
@@ -147,7 +148,7 @@ fn hop(arch: &ArchSpec, producer: Engine, consumer: Engine) -> Picos {
 
 /// Nothing of the later run comes before the same thing in the earlier one, but for a transfer's first byte: that moves
 /// as soon as nothing that is due earlier wants its engine.
-fn assert_no_earlier(before: &[Record], after: &[Record]) -> Result<(), TestCaseError> {
+fn assert_no_earlier(before: &PackedRows<Record>, after: &PackedRows<Record>) -> Result<(), TestCaseError> {
     for (before, after) in before.iter().zip(after) {
         let is_sooner = after.start < before.start && after.dma_bytes == 0;
         let earlier = after.issued < before.issued || is_sooner;
@@ -160,7 +161,7 @@ fn assert_no_earlier(before: &[Record], after: &[Record]) -> Result<(), TestCase
 pub(super) fn assert_dependencies(
     name: &str,
     program: &[Instruction],
-    records: &[Record],
+    records: &PackedRows<Record>,
 ) -> Result<(), TestCaseError> {
     let arch = arch(name);
     let uses: Vec<[Squares; 3]> = program
@@ -171,7 +172,7 @@ pub(super) fn assert_dependencies(
         let [reads, writes, stationary] = &uses[late];
         let accumulates = matches!(consumer.work, Work::Matmul { accumulates: true, .. });
         for (early, [read, written, stationary_read]) in uses[..late].iter().enumerate() {
-            let (before, after) = (&records[early], &records[late]);
+            let (before, after) = (records.at(early), records.at(late));
             let from = before.end + hop(&arch, before.engine, after.engine);
             let hazards = [meet(reads, written), meet(writes, written), meet(writes, read)];
             let in_psum = hazards.iter().any(|hazard| hazard.0) && !(accumulates && before.engine == Engine::Tensor);
@@ -305,16 +306,16 @@ proptest! {
         let timeline = run(name, &program);
         let path = timeline.critical_path();
         prop_assert!(path.is_sorted() && path.iter().all(|id| (*id as usize) < program.len()));
-        let last = timeline.records()[*path.last().expect("no path is empty") as usize];
+        let last = timeline.records().at(*path.last().expect("no path is empty") as usize);
         prop_assert_eq!(last.end, timeline.makespan());
         for pair in path.windows(2) {
-            let later = timeline.records()[pair[1] as usize];
-            prop_assert!(timeline.records()[pair[0] as usize].start <= later.start);
+            let later = timeline.records().at(pair[1] as usize);
+            prop_assert!(timeline.records().at(pair[0] as usize).start <= later.start);
             // What lies between was overtaken: it triggered the later one, and moved its own bytes after it.
             let mut on = later.waited_on;
             while on != pair[0] {
                 prop_assert!((on as usize) < program.len());
-                let overtaken = timeline.records()[on as usize];
+                let overtaken = timeline.records().at(on as usize);
                 prop_assert!(overtaken.start > later.start && overtaken.waited_on < on);
                 on = overtaken.waited_on;
             }
@@ -397,7 +398,7 @@ fn test_psum_accesses_of_vector_and_scalar_exclude_each_other_bank_by_bank() {
             .reads(region(Space::Psum, 0..128, banks * 2048 + 1024..banks * 2048 + 2048))
             .issue(&mut timeline);
         assert_eq!(second.start, if apart { first.slot_end } else { Picos::ZERO }, "{name}");
-        let cause = timeline.records()[1].cause;
+        let cause = timeline.records().at(1).cause;
         assert_eq!(cause, if apart { Cause::PsumBank } else { Cause::None });
     }
 }
@@ -426,7 +427,7 @@ fn test_a_table_is_loaded_when_it_changes() {
     assert_eq!(starts[0], load);
     let plain = Picos(100_000);
     assert_eq!(steps, vec![plain, plain, plain + load, plain, plain + load]);
-    assert_eq!(timeline.records()[3].cause, Cause::TableLoad);
+    assert_eq!(timeline.records().at(3).cause, Cause::TableLoad);
     assert_eq!(stall::engines(timeline.records(), &[])[Engine::Scalar as usize].busy, Picos(600_000 + 3 * load.0));
 }
 
@@ -452,12 +453,12 @@ fn test_causes_name_what_was_waited_for() {
     last.after = vec![3];
     last.issue(&mut timeline);
     let causes: Vec<(Cause, u32)> =
-        timeline.records()[1..].iter().map(|record| (record.cause, record.waited_on)).collect();
+        timeline.records().iter().skip(1).map(|record| (record.cause, record.waited_on)).collect();
     let expected = vec![(Cause::Dma, 0), (Cause::Engine(Engine::Vector), 1), (Cause::Order, 2), (Cause::DependsOn, 3)];
     assert_eq!(causes, expected);
     assert_eq!(timeline.critical_path(), vec![0, 1, 2, 3, 4]);
     let vector = &stall::engines(timeline.records(), timeline.triggers())[Engine::Vector as usize];
-    assert_eq!(vector.idle[&Cause::Dma], timeline.records()[1].start);
+    assert_eq!(vector.idle[&Cause::Dma], timeline.records().at(1).start);
     assert_eq!(stall::sites(timeline.records())[0].instructions, 5);
 }
 
@@ -498,7 +499,7 @@ fn waiting(collectives: &[(u64, Option<u8>)]) -> Vec<(u64, u64)> {
         let part = CollectivePart { duration, priority, bytes: 0, hbm_read: 0, hbm_write: 0 };
         Instruction::new(Engine::Dma, Work::Collective(part)).issue(&mut timeline);
     }
-    let span = |record: &Record| (record.start.0 / 1_000_000_000, record.end.0 / 1_000_000_000);
+    let span = |record: Record| (record.start.0 / 1_000_000_000, record.end.0 / 1_000_000_000);
     timeline.records().iter().map(span).collect()
 }
 

@@ -30,12 +30,12 @@ proptest! {
             let again = Variant::of(graph).time();
             prop_assert_eq!(again.latency, timeline.makespan());
             for (number, record) in timeline.records().iter().enumerate() {
-                prop_assert!(graph.edges(number).iter().all(|edge| edge.on < number as u32));
+                prop_assert!(graph.edges(number).all(|edge| edge.on < number as u32));
                 // A transfer's first byte is the whole program's to say.
                 if record.engine != Engine::Dma {
                     prop_assert_eq!(again.start[number], record.start);
                     prop_assert!(again.ready[number] <= record.start);
-                    prop_assert_eq!(again.ready[number], graph.steps()[number].ready);
+                    prop_assert_eq!(again.ready[number], graph.steps().at(number).ready);
                 }
             }
         }
@@ -88,7 +88,7 @@ fn test_more_buffers_are_what_the_program_with_them_takes() {
     let timeline = issued(&refills(12, 1));
     let graph = timeline.graph().expect("records are kept");
     let loads: Vec<u32> = (0..12).map(|number| 2 * number).collect();
-    assert_eq!(graph.steps()[2].bound, BoundBy::Reuse);
+    assert_eq!(graph.steps().at(2).bound, BoundBy::Reuse);
     for (buffers, given) in [(1, Some(1)), (2, Some(2)), (3, Some(3)), (12, None)] {
         let mut variant = Variant::of(graph);
         variant.rebuffer(&loads, given, 1);
@@ -117,9 +117,9 @@ fn test_edges_say_what_binds() {
     let bounds: Vec<BoundBy> = graph.steps().iter().map(|step| step.bound).collect();
     let wanted = [BoundBy::Nothing, BoundBy::Result, BoundBy::Order, BoundBy::Reuse, BoundBy::Result, BoundBy::Order];
     assert_eq!(bounds, wanted);
-    let kinds = |step: usize| graph.edges(step).iter().map(|edge| (edge.on, edge.kind)).collect::<Vec<_>>();
+    let kinds = |step: usize| graph.edges(step).map(|edge| (edge.on, edge.kind)).collect::<Vec<_>>();
     assert_eq!(kinds(1), [(0, EdgeKind::Result)]);
     assert_eq!(kinds(2), [(0, EdgeKind::Result), (1, EdgeKind::Sum)]);
     assert!(kinds(3).contains(&(2, EdgeKind::Reuse)));
-    assert!(graph.steps()[1].ready > Picos::ZERO && graph.steps()[5].ready == Picos::ZERO);
+    assert!(graph.steps().at(1).ready > Picos::ZERO && graph.steps().at(5).ready == Picos::ZERO);
 }

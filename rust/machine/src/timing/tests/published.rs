@@ -37,7 +37,7 @@ fn test_dma_of_4_rows_of_8_kib_by_one_engine() {
     let timeline = alone("trn2", transfer(Route::Load, 4, 8192));
     assert_eq!(timeline.transfers().len(), 1);
     assert_near("trn2 4 x 8 KiB", 1416.0, nanoseconds(share(&timeline)), 0.03);
-    assert_near("trn2 trigger to first byte", 1000.0, nanoseconds(timeline.records()[0].start), 0.03);
+    assert_near("trn2 trigger to first byte", 1000.0, nanoseconds(timeline.records().at(0).start), 0.03);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn test_dma_of_a_small_tile_by_all_engines() {
     dma(small).writes(tile.clone()).issue(&mut timeline);
     compute(Engine::Scalar, 100_000, 300_000).reads(tile).issue(&mut timeline);
     assert_eq!(timeline.transfers().len(), 16);
-    let (moved, next) = (timeline.records()[0], timeline.records()[1]);
+    let (moved, next) = (timeline.records().at(0), timeline.records().at(1));
     assert_near("trn2 8 x 256 B", 97.0, nanoseconds(share(&timeline)), 0.03);
     assert_near("trn2 trigger to start", 739.0, nanoseconds(moved.start), 0.03);
     // Read off a picture to 15 ns or so; the engines' stagger of 20 ns is read off the same one.
@@ -85,7 +85,7 @@ fn test_dma_efficiency_follows_the_published_curve() {
         for _ in 0..count {
             dma(transfer(Route::Load, 128, row_bytes)).issue(&mut timeline);
         }
-        let first = timeline.records()[0].start;
+        let first = timeline.records().at(0).start;
         (count * row_bytes) as f64 / nanoseconds(timeline.makespan() - first)
     };
     let best = rate(32768);
@@ -122,7 +122,7 @@ fn test_a_hardware_generator_serves_one_transfer_after_another() {
         let mode = DescriptorMode::Hardware;
         dma(Transfer { mode, priority: Some(index % 10), ..transfer(Route::Load, 128, 4) }).issue(&mut timeline);
     }
-    let (first, last) = (timeline.records()[0].start, timeline.records()[99].start);
+    let (first, last) = (timeline.records().at(0).start, timeline.records().at(99).start);
     assert_near("trn2 hardware generator", 600.0, nanoseconds(last - first) / 99.0, 0.03);
 }
 
@@ -133,7 +133,7 @@ fn test_hardware_descriptors_take_the_documented_time_on_one_queue() {
         let mode = DescriptorMode::Hardware;
         dma(Transfer { mode, trigger: Some(Engine::Sync), ..transfer(Route::Load, 128, 64) }).issue(&mut timeline);
     }
-    let (first, last) = (timeline.records()[0].start, timeline.records()[99].start);
+    let (first, last) = (timeline.records().at(0).start, timeline.records().at(99).start);
     assert_near("trn2 hardware descriptors", 600.0, nanoseconds(last - first) / 99.0, 0.03);
 }
 
@@ -158,7 +158,7 @@ fn test_matmul_pairs_take_the_documented_cycles() {
         for _ in 0..1000 {
             matmul(&arch, stationary, moving, passes).issue(&mut timeline);
         }
-        let (first, last) = (timeline.records()[0].start, timeline.records()[999].start);
+        let (first, last) = (timeline.records().at(0).start, timeline.records().at(999).start);
         let cycles = nanoseconds(last - first) / 999.0 * arch.tensor_clock_mhz as f64 / 1000.0;
         assert_near("cycles a pair", published, cycles, 0.02);
     }

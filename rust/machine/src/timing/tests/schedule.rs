@@ -58,7 +58,7 @@ fn assert_schedule(name: &str, program: &[Instruction], timeline: &Timeline) -> 
     }
     prop_assert!(at_once(pieces) <= arch.dma_engines as i64);
     for piece in pieces {
-        let record = &records[piece.id as usize];
+        let record = records.at(piece.id as usize);
         prop_assert!(record.issued <= record.start && record.start <= piece.start);
         prop_assert!(piece.start <= piece.end && piece.end <= record.end);
     }
@@ -98,8 +98,8 @@ fn test_loads_and_stores_of_a_plain_kernel_share_the_engines() {
     let timeline = run("trn3", &program);
     assert_schedule("trn3", &program, &timeline).expect("a schedule");
     // Stores run while later tiles are loaded, on the same engines.
-    let start = |id: u32| timeline.records()[id as usize].start;
-    assert!((0..7).any(|tile| start(3 * tile + 2) < timeline.records()[3 * tile as usize + 3].end));
+    let start = |id: u32| timeline.records().at(id as usize).start;
+    assert!((0..7).any(|tile| start(3 * tile + 2) < timeline.records().at(3 * tile as usize + 3).end));
     assert_eq!(at_once(timeline.transfers()), 16);
 }
 
@@ -219,7 +219,7 @@ proptest! {
         let (place, mut raised) = (which.index(list.len()), list.clone());
         raised[place].2 = Some(class);
         let (before, after) = (run("trn3", &loads(&list)), run("trn3", &loads(&raised)));
-        prop_assert!(after.records()[place].end <= before.records()[place].end);
+        prop_assert!(after.records().at(place).end <= before.records().at(place).end);
         for (before, after) in stall::dma_engines(before.transfers()).iter().zip(stall::dma_engines(after.transfers())) {
             prop_assert_eq!(*before, after);
         }

@@ -2,10 +2,12 @@
 
 use super::Timeline;
 use super::running::Ran;
+use crate::packed::PackedRows;
 use crate::time::Picos;
 use crate::timing::graph::{EdgeKind, GraphEdge, GraphMeeting, GraphStep, RunGraph};
 use crate::timing::hazard::Waits;
 use crate::timing::issue::TimedInstruction;
+use crate::timing::record::Finished;
 use crate::timing::tensor_array::Bound;
 use crate::timing::work::Work;
 
@@ -15,21 +17,21 @@ impl Timeline {
         self.graph.as_deref().filter(|_| self.dma.shared.is_none())
     }
 
-    /// What bound each instruction, by number; none if records are not kept.
-    pub fn steps(&self) -> &[GraphStep] {
-        self.graph.as_ref().map_or(&[], |graph| graph.steps())
+    /// What bound each instruction, by number; None if records are not kept.
+    pub fn steps(&self) -> Option<&PackedRows<GraphStep>> {
+        self.graph.as_ref().map(|graph| graph.steps())
     }
 
     /// What an instruction comes after, by its number; nothing if records are not kept.
-    pub fn comes_after(&self, number: usize) -> &[GraphEdge] {
-        self.graph.as_ref().map_or(&[], |graph| graph.edges(number))
+    pub fn comes_after(&self, number: usize) -> impl Iterator<Item = GraphEdge> + '_ {
+        self.graph.as_ref().map(|graph| graph.edges(number)).into_iter().flatten()
     }
 
     pub(super) fn note_waits(&mut self, issue: &TimedInstruction, waits: &Waits, bound: Bound, stationary: bool) {
         let Some(graph) = &mut self.graph else { return };
         graph.ready = graph.ready.max(bound.at);
         for &(access, kind) in waits.seen() {
-            let Some(&(end, _)) = self.finished.get(access.id as usize) else { continue };
+            let Some(Finished { end, .. }) = self.finished.get(access.id as usize) else { continue };
             let released = access.end < end && matches!(graph.work(access.id as usize), Work::Matmul { .. });
             if access.end != end && !released && kind != EdgeKind::Sum {
                 // Another core's use, which the one where they met stands for.

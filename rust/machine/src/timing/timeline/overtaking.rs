@@ -175,19 +175,17 @@ impl Timeline {
         if let Some(shared) = &mut self.shared {
             shared.note(&open.reads, &open.writes, open.end);
         }
-        if let Some(finished) = self.finished.get_mut(open.id as usize) {
-            finished.0 = open.end;
-        }
+        self.finished.change(open.id as usize, |finished| finished.end = open.end);
         if open.end >= self.makespan {
             self.makespan = open.end;
             self.last_to_end = open.id;
         }
-        if let Some(record) = self.records.get_mut(open.id as usize) {
+        self.records.change(open.id as usize, |record| {
             record.queue = moved.queue;
             record.start = Picos(moved.start);
             (record.slot_end, record.end) = (Picos(open.end), Picos(open.end));
             record.wait = Picos(moved.wait);
             (record.cause, record.waited_on) = (moved.cause, moved.waited_on);
-        }
+        });
     }
 }

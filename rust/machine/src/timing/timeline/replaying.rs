@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::time::Picos;
 use crate::timing::issue::TimedInstruction;
 use crate::timing::ports::PortUse;
-use crate::timing::record::{Cause, NO_INSTRUCTION};
+use crate::timing::record::{Cause, Finished, NO_INSTRUCTION};
 use crate::timing::tensor_array::{Bound, Pass};
 use crate::timing::work::Work;
 
@@ -115,14 +115,14 @@ impl Timeline {
 
     /// What comes after an instruction that takes no time, and holds nothing, may start then.
     pub(in crate::timing) fn replayed(&mut self, end: u64, engine: Engine) {
-        self.finished.push((end, engine));
+        self.finished.push(Finished { end, engine });
         self.makespan = self.makespan.max(end);
     }
 
     /// Until all had done their part where cores met, this core's instruction goes on.
     pub(in crate::timing) fn replayed_until(&mut self, end: u64) {
-        if let Some(last) = self.finished.last_mut() {
-            last.0 = last.0.max(end);
+        if let Some(last) = self.finished.len().checked_sub(1) {
+            self.finished.change(last, |last| last.end = last.end.max(end));
             self.makespan = self.makespan.max(end);
         }
     }
@@ -136,7 +136,8 @@ impl Timeline {
 
     /// When an instruction was done that ran again, and on what.
     pub(in crate::timing) fn replayed_end(&self, id: u32) -> (u64, Engine) {
-        self.finished[id as usize]
+        let Finished { end, engine } = self.finished.at(id as usize);
+        (end, engine)
     }
 
     /// Lets an engine begin what comes next as if nothing had come before.
