@@ -4,6 +4,7 @@ mod constants;
 mod function;
 mod scalar;
 mod simd;
+mod tables;
 
 pub use function::ActivationFunction;
 

@@ -4,6 +4,7 @@ mod circular;
 mod exponential;
 mod logarithm;
 mod normal;
+mod pieces;
 mod plain;
 
 use crate::activation::ActivationFunction;
@@ -15,8 +16,8 @@ const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
-/// Replaces every value by an expression of it, or of what stands in its place in the source, `x`. A closure would not do: compilers do not inline the call of one, and
-/// intrinsics are fast only inside the outermost kernel.
+/// Replaces every value by an expression of it, or of what stands in its place in the source, `x`. A closure would not
+/// do: compilers do not inline the call of one, and intrinsics are fast only inside the outermost kernel.
 macro_rules! each {
     ($l:ident, $source:expr, $values:ident, |$x:ident| $value:expr) => {{
         let source: Option<&[f32]> = $source;
