@@ -62,6 +62,15 @@ fn test_activate_what_is_quick_densely_at_every_level() {
 }
 
 #[test]
+fn test_rsqrt_of_every_mantissa_at_every_level() {
+    // Scaling by 4 changes no step, so that two octaves are all numbers of this size.
+    for start in (1f32.to_bits()..4f32.to_bits()).step_by(1 << 20) {
+        let x: Vec<f32> = (start..start + (1 << 20)).map(f32::from_bits).collect();
+        check_all_levels(&x, ActivationFunction::Rsqrt, 0.0);
+    }
+}
+
+#[test]
 fn test_activate_where_results_are_nearly_in_the_middle_at_every_level() {
     // Among all float32, those that sums by tables round wrongly when they are believed a little more than they may be.
     let arguments: [u32; 24] = [

@@ -51,7 +51,7 @@ fn quick_rsqrt<L: Lanes>(l: L, x: L::F) -> L::F {
     let square = l.mul_f(y, y);
     let square_low = l.fma(y, y, negative(l, square));
     let error = l.fma(minus_x, square_low, l.fma(minus_x, square, one));
-    l.fma(l.mul_f(y, error), half, y)
+    l.fma(l.mul_f(y, error), l.fma(error, l.splat_f(0.375), half), y)
 }
 
 #[inline(always)]
