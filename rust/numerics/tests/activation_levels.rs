@@ -42,6 +42,61 @@ fn test_activate_float32_over_the_whole_range_at_every_level() {
     }
 }
 
+/// What some levels compute in float32, settled or proven for every argument.
+const QUICK: [ActivationFunction; 5] = [
+    ActivationFunction::Tanh,
+    ActivationFunction::Log,
+    ActivationFunction::Sin,
+    ActivationFunction::Arctan,
+    ActivationFunction::Rsqrt,
+];
+
+#[test]
+fn test_activate_what_is_quick_densely_at_every_level() {
+    // From 2^-20 to 2^20 only: nothing happens at other magnitudes but at limits.
+    let range = 0x3580_0000u32..0x4980_0000;
+    let x: Vec<f32> = range.step_by(499).map(|bits| f32::from_bits(bits | (bits & 1) << 31)).collect();
+    for function in QUICK {
+        check_all_levels(&x, function, 0.0);
+    }
+}
+
+#[test]
+fn test_rsqrt_of_every_mantissa_at_every_level() {
+    // Scaling by 4 changes no step, so that two octaves are all numbers of this size.
+    for start in (1f32.to_bits()..4f32.to_bits()).step_by(1 << 20) {
+        let x: Vec<f32> = (start..start + (1 << 20)).map(f32::from_bits).collect();
+        check_all_levels(&x, ActivationFunction::Rsqrt, 0.0);
+    }
+}
+
+#[test]
+fn test_activate_where_results_are_nearly_in_the_middle_at_every_level() {
+    // Among all float32, those that sums by tables round wrongly when they are believed a little more than they may be.
+    let arguments: [u32; 24] = [
+        0x3d39616f, 0x3d86704e, 0x3d8bb9d8, 0x3d8e8afe, 0x3e044941, 0x3ea52844, 0x3ec41bfc, 0x3ec485fc, 0x3effbc60,
+        0x3f41851e, 0x3d9439b7, 0x3e0280dd, 0x3e02f681, 0x3ed66da3, 0x3f1795d2, 0x3fcbbf43, 0x4025fdaa, 0x403fbfd3,
+        0x3f78a847, 0x3f7c7b34, 0x0094aa95, 0x00d8603c, 0x016dc5cf, 0x01e38e7c,
+    ];
+    let around = |bits: u32| (-8i32..8).map(move |nudge| f32::from_bits(bits.wrapping_add_signed(nudge)));
+    let x: Vec<f32> = arguments.into_iter().flat_map(around).flat_map(|x| [x, -x]).collect();
+    for function in QUICK {
+        check_all_levels(&x, function, 0.0);
+    }
+}
+
+#[test]
+#[ignore = "half an hour: five functions of all 2^32 float32, at every level"]
+fn test_activate_what_is_quick_for_every_float32_at_every_level() {
+    for function in QUICK {
+        for upper in 0..=u16::MAX {
+            let x: Vec<f32> =
+                (0..=u16::MAX).map(|low| f32::from_bits(u32::from(upper) << 16 | u32::from(low))).collect();
+            check_all_levels(&x, function, 0.0);
+        }
+    }
+}
+
 #[test]
 fn test_activate_around_every_limit_at_every_level() {
     // Limits of clamping, of subnormal numbers, of small and large branches, and zeros of the derivatives.

@@ -4,6 +4,7 @@ mod constants;
 mod function;
 mod scalar;
 mod simd;
+mod tables;
 
 pub use function::ActivationFunction;
 
@@ -17,8 +18,9 @@ use crate::simd::{active_level, dispatch};
 use crate::{fpenv, par};
 
 dispatch! {
-    /// One function in place; `parameter` is prelu's slope.
-    fn activate_slice(function: ActivationFunction, parameter: f32, values: &mut [f32]) = scalar::activate, simd::activate;
+    /// One function of a source as long as the values, or of the values themselves; `parameter` is prelu's slope.
+    fn activate_slice(function: ActivationFunction, parameter: f32, source: Option<&[f32]>, values: &mut [f32])
+        = scalar::activate, simd::activate;
 
     /// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
     fn multiply_add_rows(columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32])
@@ -66,12 +68,15 @@ pub fn activation(
     elementwise::for_each_piece(source, out, |_, codes, out, values: &mut AlignedBytes| {
         if to == Format::F32 {
             let values = bytemuck::cast_slice_mut(out);
-            decode(level, from, codes, values);
-            activate_slice(level, function, parameter, values);
+            let source = (from == Format::F32).then(|| bytemuck::cast_slice(codes));
+            if source.is_none() {
+                decode(level, from, codes, values);
+            }
+            activate_slice(level, function, parameter, source, values);
         } else {
             let values = values.slice_mut(codes.len() / from.item_size());
             decode(level, from, codes, values);
-            activate_slice(level, function, parameter, values);
+            activate_slice(level, function, parameter, None, values);
             encode(level, &encoder, values, &[], out);
         }
     })
@@ -91,7 +96,7 @@ pub fn activation_one(
 ) -> Result<u32> {
     check_formats(from, to)?;
     let mut value = [value_of(from, code)];
-    scalar::activate(function, parameter, &mut value);
+    scalar::activate(function, parameter, None, &mut value);
     Ok(stored(value[0], to, Rounding::Nearest, Overflow::Ieee, 0))
 }
 
@@ -123,10 +128,10 @@ fn check_formats(from: Format, to: Format) -> Result<()> {
 pub fn activate(values: &mut [f32], function: ActivationFunction, parameter: f32) -> Result<()> {
     let level = active_level()?;
     if values.len() <= TASK {
-        fpenv::with_default_environment(|| activate_slice(level, function, parameter, values));
+        fpenv::with_default_environment(|| activate_slice(level, function, parameter, None, values));
         return Ok(());
     }
-    par::for_each(values.chunks_mut(TASK), |piece| activate_slice(level, function, parameter, piece))
+    par::for_each(values.chunks_mut(TASK), |piece| activate_slice(level, function, parameter, None, piece))
 }
 
 /// Replaces float32 values by `x * scale + addend`, rounded once: what the scalar engine feeds its functions with.

@@ -11,7 +11,10 @@ use crate::exp::scalar::exp_f32;
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
 /// See [`super::activate_slice`].
-pub(super) fn activate(function: ActivationFunction, parameter: f32, values: &mut [f32]) {
+pub(super) fn activate(function: ActivationFunction, parameter: f32, source: Option<&[f32]>, values: &mut [f32]) {
+    if let Some(source) = source {
+        values.copy_from_slice(source);
+    }
     for value in values {
         *value = activation(function, parameter, *value);
     }

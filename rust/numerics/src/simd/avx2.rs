@@ -34,6 +34,9 @@ impl Lanes for Avx2 {
     type M = Integers;
     type D = [__m256d; 4];
 
+    const FUSED: bool = true;
+    const TABLES: bool = false;
+
     #[inline(always)]
     fn load_f(self, from: &[f32; LANES]) -> Floats {
         // SAFETY: the reference covers the bytes read or written, and the token proves the features.
@@ -119,6 +122,16 @@ impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
+    fn lookup_32(self, table: &[u32; 32], index: Integers) -> Floats {
+        // SAFETY: the index is masked to the table's length, and the token proves the features.
+        unsafe {
+            let low = _mm256_set1_epi32(31);
+            let (first, second) = (_mm256_and_si256(index.0, low), _mm256_and_si256(index.1, low));
+            let table = table.as_ptr().cast();
+            (_mm256_i32gather_ps::<4>(table, first), _mm256_i32gather_ps::<4>(table, second))
+        }
+    }
+    #[inline(always)]
     fn bits(self, value: Floats) -> Integers {
         // SAFETY: the token proves the features.
         unsafe { (_mm256_castps_si256(value.0), _mm256_castps_si256(value.1)) }
@@ -157,6 +170,11 @@ impl Lanes for Avx2 {
     fn fma(self, a: Floats, b: Floats, c: Floats) -> Floats {
         // SAFETY: the token proves the features.
         unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
+    }
+    #[inline(always)]
+    fn min_f(self, a: Floats, b: Floats) -> Floats {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm256_min_ps(a.0, b.0), _mm256_min_ps(a.1, b.1)) }
     }
     #[inline(always)]
     fn nearest_int(self, value: Floats) -> Integers {
@@ -269,6 +287,20 @@ impl Lanes for Avx2 {
                 _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.1, value.1)),
             )
         }
+    }
+    #[inline(always)]
+    fn differ(self, a: Floats, b: Floats) -> Integers {
+        // SAFETY: the token proves the features.
+        unsafe {
+            (
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_UQ>(a.0, b.0)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_UQ>(a.1, b.1)),
+            )
+        }
+    }
+    #[inline(always)]
+    fn either(self, a: Integers, b: Integers) -> Integers {
+        self.or(a, b)
     }
     #[inline(always)]
     fn any(self, mask: Integers) -> bool {

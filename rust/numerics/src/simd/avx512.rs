@@ -140,6 +140,9 @@ impl Lanes for Avx512 {
     type M = __mmask16;
     type D = (__m512d, __m512d);
 
+    const FUSED: bool = true;
+    const TABLES: bool = true;
+
     #[inline(always)]
     fn load_f(self, from: &[f32; LANES]) -> __m512 {
         // SAFETY: the reference covers the bytes read or written, and the token proves the features.
@@ -201,6 +204,15 @@ impl Lanes for Avx512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
     #[inline(always)]
+    fn lookup_32(self, table: &[u32; 32], index: __m512i) -> __m512 {
+        // SAFETY: the reference covers the bytes read, and the token proves the features.
+        unsafe {
+            let low = _mm512_loadu_ps(table.as_ptr().cast());
+            let high = _mm512_loadu_ps(table.as_ptr().add(LANES).cast());
+            _mm512_permutex2var_ps(low, index, high)
+        }
+    }
+    #[inline(always)]
     fn bits(self, value: __m512) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_castps_si512(value) }
@@ -239,6 +251,11 @@ impl Lanes for Avx512 {
     fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn min_f(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_min_ps(a, b) }
     }
     #[inline(always)]
     fn nearest_int(self, value: __m512) -> __m512i {
@@ -330,6 +347,15 @@ impl Lanes for Avx512 {
     fn select(self, mask: __mmask16, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_mask_blend_epi32(mask, b, a) }
+    }
+    #[inline(always)]
+    fn differ(self, a: __m512, b: __m512) -> __mmask16 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b) }
+    }
+    #[inline(always)]
+    fn either(self, a: __mmask16, b: __mmask16) -> __mmask16 {
+        a | b
     }
     #[inline(always)]
     fn any(self, mask: __mmask16) -> bool {

@@ -19,6 +19,11 @@ pub(crate) trait Lanes: Copy {
     /// Sixteen float64.
     type D: Copy;
 
+    /// Whether a fused step is one instruction, so that what it is off by is worth computing.
+    const FUSED: bool;
+    /// Whether a lookup of 32 numbers is one instruction, so that tables of them are.
+    const TABLES: bool;
+
     fn load_f(self, from: &[f32; LANES]) -> Self::F;
     fn store_f(self, value: Self::F, to: &mut [f32; LANES]);
     fn splat_f(self, value: f32) -> Self::F;
@@ -37,6 +42,8 @@ pub(crate) trait Lanes: Copy {
     fn store_u16(self, value: Self::I, to: &mut [u16; LANES]);
     /// The values of sixteen float16 codes, exact; NaN with any payload.
     fn load_f16(self, from: &[u16; LANES]) -> Self::F;
+    /// The numbers of the bits `table[index]`, the index taken modulo 32.
+    fn lookup_32(self, table: &[u32; 32], index: Self::I) -> Self::F;
 
     fn bits(self, value: Self::F) -> Self::I;
     fn float(self, bits: Self::I) -> Self::F;
@@ -48,6 +55,8 @@ pub(crate) trait Lanes: Copy {
     fn sqrt_f(self, a: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// The smaller; b where they are equal or either is NaN.
+    fn min_f(self, a: Self::F, b: Self::F) -> Self::F;
     /// To the nearest integer, ties to even; unspecified outside the range of i32.
     fn nearest_int(self, value: Self::F) -> Self::I;
     /// Toward zero; unspecified outside the range of i32.
@@ -77,6 +86,9 @@ pub(crate) trait Lanes: Copy {
     fn eq(self, a: Self::I, b: Self::I) -> Self::M;
     /// `mask ? a : b`.
     fn select(self, mask: Self::M, a: Self::I, b: Self::I) -> Self::I;
+    /// Where the numbers are unequal or either is NaN.
+    fn differ(self, a: Self::F, b: Self::F) -> Self::M;
+    fn either(self, a: Self::M, b: Self::M) -> Self::M;
     /// Whether any lane is set.
     fn any(self, mask: Self::M) -> bool;
 

@@ -92,6 +92,9 @@ impl Lanes for Portable {
     type M = [bool; LANES];
     type D = [f64; LANES];
 
+    const FUSED: bool = cfg!(target_arch = "aarch64");
+    const TABLES: bool = false;
+
     #[inline(always)]
     fn load_f(self, from: &[f32; LANES]) -> Self::F {
         *from
@@ -142,6 +145,10 @@ impl Lanes for Portable {
         map!(from => decode_f16(from))
     }
     #[inline(always)]
+    fn lookup_32(self, table: &[u32; 32], index: Self::I) -> Self::F {
+        map!(index => f32::from_bits(table[(index & 31) as usize]))
+    }
+    #[inline(always)]
     fn bits(self, value: Self::F) -> Self::I {
         map!(value => value.to_bits())
     }
@@ -172,6 +179,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         map!(a, b, c => fma_portable(a, b, c))
+    }
+    #[inline(always)]
+    fn min_f(self, a: Self::F, b: Self::F) -> Self::F {
+        map!(a, b => if a < b { a } else { b })
     }
     #[inline(always)]
     fn nearest_int(self, value: Self::F) -> Self::I {
@@ -250,6 +261,14 @@ impl Lanes for Portable {
     #[inline(always)]
     fn is_nan(self, value: Self::F) -> Self::M {
         map!(value => value.is_nan())
+    }
+    #[inline(always)]
+    fn differ(self, a: Self::F, b: Self::F) -> Self::M {
+        map!(a, b => a != b)
+    }
+    #[inline(always)]
+    fn either(self, a: Self::M, b: Self::M) -> Self::M {
+        map!(a, b => a | b)
     }
     #[inline(always)]
     fn any(self, mask: Self::M) -> bool {

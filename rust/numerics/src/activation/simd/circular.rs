@@ -3,8 +3,12 @@
 use std::f32::consts;
 use std::f64::consts::FRAC_PI_2;
 
+use super::pieces::{octave_eighth, piecewise, rounded};
 use super::{SIGN, magnitude, odd_polynomial, unless_nan, with_sign_of};
-use crate::activation::constants::{ATAN, PI, PI_LOW, SIN};
+use crate::activation::constants::{
+    ARCTAN_FITTED, ARCTAN_LIMIT, ATAN, PI, PI_LOW, ROUNDINGS, SIN, SINE_FITTED, SINE_LIMIT,
+};
+use crate::activation::tables::{ARCTAN, SINE};
 use crate::simd::Lanes;
 
 /// 1 where the mask is set, else 0.
@@ -13,8 +17,37 @@ fn one_where<L: Lanes>(l: L, mask: L::M) -> L::D {
     l.widen(l.float(l.select(mask, l.splat_i(1f32.to_bits()), l.splat_i(0))))
 }
 
+/// sin and where that is in doubt.
+#[inline(always)]
+fn quick_sin<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
+    let a = l.float(magnitude(l, x));
+    let index = l.shr(l.bits(l.fma(a, l.splat_f(10.0 / 32.0), l.splat_f(1.0))), 18);
+    let (sum, _) = piecewise(l, &SINE, index, a);
+    let bound = l.fma(sum.square, l.splat_f(0.5 * ROUNDINGS), l.splat_f(SINE_FITTED));
+    let (value, in_doubt) = rounded(l, &sum, sum.high, bound);
+    let is_beyond = l.lt_u(l.splat_i(SINE_LIMIT.to_bits()), l.bits(a));
+    (with_sign_of(l, x, value), l.either(in_doubt, is_beyond))
+}
+
+/// arctan and where that is in doubt.
+#[inline(always)]
+fn quick_arctan<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
+    let a = l.float(magnitude(l, x));
+    let (sum, slope) = piecewise(l, &ARCTAN, octave_eighth(l, a), a);
+    let bound = l.fma(l.mul_f(slope, sum.square), l.splat_f(ROUNDINGS), l.splat_f(ARCTAN_FITTED));
+    let (value, in_doubt) = rounded(l, &sum, sum.high, bound);
+    let is_beyond = l.lt_u(l.splat_i(ARCTAN_LIMIT.to_bits()), l.bits(a));
+    (with_sign_of(l, x, value), l.either(in_doubt, is_beyond))
+}
+
 #[inline(always)]
 pub(super) fn sin<L: Lanes>(l: L, x: L::F) -> L::F {
+    if L::TABLES {
+        let (value, in_doubt) = quick_sin(l, x);
+        if !l.any(in_doubt) {
+            return value;
+        }
+    }
     let magnitude = magnitude(l, x);
     let a = l.widen(l.float(magnitude));
     let is_past_peak = l.lt_u(l.splat_i(consts::FRAC_PI_2.to_bits()), magnitude);
@@ -32,6 +65,12 @@ pub(super) fn sin<L: Lanes>(l: L, x: L::F) -> L::F {
 
 #[inline(always)]
 pub(super) fn arctan<L: Lanes>(l: L, x: L::F) -> L::F {
+    if L::TABLES {
+        let (value, in_doubt) = quick_arctan(l, x);
+        if !l.any(in_doubt) {
+            return value;
+        }
+    }
     let magnitude = magnitude(l, x);
     let one = l.splat_i(1f32.to_bits());
     let is_big = l.lt_u(one, magnitude);

@@ -1,9 +1,12 @@
 //! Functions that are quotients of exponentials.
 
-use super::{clamped, exp, magnitude_up_to, split, unless_nan, with_sign_of};
+use super::pieces::{octave_eighth, piecewise, rounded};
+use super::{clamped, exp, magnitude, magnitude_up_to, split, unless_nan, with_sign_of};
 use crate::activation::constants::{
-    EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT, MISH_LIMIT, TANH_LIMIT,
+    EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT, MISH_LIMIT, ROUNDINGS,
+    TANH_FITTED, TANH_LIMIT,
 };
+use crate::activation::tables::TANH;
 use crate::simd::Lanes;
 
 /// 1 + e^y.
@@ -73,8 +76,25 @@ pub(super) fn gelu_apprx_sigmoid_dx<L: Lanes>(l: L, x: L::F) -> L::F {
     unless_nan(l, x, derivative(l, l.mul_d(near, l.splat_d(GELU_SIGMOID))))
 }
 
+/// tanh and where that is in doubt.
+#[inline(always)]
+fn quick_tanh<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
+    // From there on tanh is 1 in float32.
+    let a = l.min_f(l.splat_f(9.02), l.float(magnitude(l, x)));
+    let (sum, slope) = piecewise(l, &TANH, octave_eighth(l, a), a);
+    let bound = l.fma(l.mul_f(slope, sum.square), l.splat_f(ROUNDINGS), l.splat_f(TANH_FITTED));
+    let (value, in_doubt) = rounded(l, &sum, sum.high, bound);
+    (with_sign_of(l, x, value), in_doubt)
+}
+
 #[inline(always)]
 pub(super) fn tanh<L: Lanes>(l: L, x: L::F) -> L::F {
+    if L::TABLES {
+        let (value, in_doubt) = quick_tanh(l, x);
+        if !l.any(in_doubt) {
+            return value;
+        }
+    }
     let (q, n) = split(l, l.mul_d(magnitude_up_to(l, x, TANH_LIMIT), l.splat_d(-2.0)));
     let one = l.splat_d(1.0);
     let power = l.scale_d(one, n);

@@ -4,29 +4,36 @@ mod circular;
 mod exponential;
 mod logarithm;
 mod normal;
+mod pieces;
 mod plain;
 
 use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
 use crate::exp::simd::{exp_f32, or_nan};
-use crate::simd::{LANES, Lanes};
+use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
-/// Replaces every value `x` by an expression of it. A closure would not do: compilers do not inline the call of one, and
-/// intrinsics are fast only inside the outermost kernel.
+/// Replaces every value by an expression of it, or of what stands in its place in the source, `x`. A closure would not
+/// do: compilers do not inline the call of one, and intrinsics are fast only inside the outermost kernel.
 macro_rules! each {
-    ($l:ident, $values:ident, |$x:ident| $value:expr) => {{
+    ($l:ident, $source:expr, $values:ident, |$x:ident| $value:expr) => {{
+        let source: Option<&[f32]> = $source;
         let (vectors, tail) = $values.as_chunks_mut::<LANES>();
-        for vector in vectors {
-            let $x = $l.load_f(vector);
+        let sources = source.map(|source| source.as_chunks::<LANES>().0);
+        for (place, vector) in vectors.iter_mut().enumerate() {
+            let from = sources.map_or(&*vector, |sources| &sources[place]);
+            prefetch(from, READ_AHEAD);
+            let $x = $l.load_f(from);
+            prefetch(vector, WRITE_AHEAD);
             $l.store_f($value, vector);
         }
         if !tail.is_empty() {
             let mut vector = [0.0; LANES];
-            vector[..tail.len()].copy_from_slice(tail);
+            let from = source.map_or(&*tail, |source| &source[source.len() - tail.len()..]);
+            vector[..tail.len()].copy_from_slice(from);
             let $x = $l.load_f(&vector);
             $l.store_f($value, &mut vector);
             tail.copy_from_slice(&vector[..tail.len()]);
@@ -39,43 +46,51 @@ macro_rules! each {
 pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
     for ((row, scale), addend) in values.chunks_exact_mut(columns).zip(scales).zip(addends) {
         let (scale, addend) = (l.splat_f(*scale), l.splat_f(*addend));
-        each!(l, row, |x| {
+        each!(l, None, row, |x| {
             let bits = l.bits(l.fma(x, scale, addend));
             or_nan(l, bits, bits)
         });
     }
 }
 
-/// One function in place; `parameter` is prelu's slope.
+/// See [`super::activate_slice`].
 #[inline(always)]
-pub(crate) fn activate<L: Lanes>(l: L, function: ActivationFunction, parameter: f32, values: &mut [f32]) {
+pub(crate) fn activate<L: Lanes>(
+    l: L,
+    function: ActivationFunction,
+    parameter: f32,
+    source: Option<&[f32]>,
+    values: &mut [f32],
+) {
     match function {
-        ActivationFunction::Copy => each!(l, values, |x| plain::copy(l, x)),
-        ActivationFunction::Square => each!(l, values, |x| plain::square(l, x)),
-        ActivationFunction::Sigmoid => each!(l, values, |x| exponential::sigmoid(l, x)),
-        ActivationFunction::Relu => each!(l, values, |x| plain::relu(l, x)),
-        ActivationFunction::Prelu => each!(l, values, |x| plain::prelu(l, x, parameter)),
-        ActivationFunction::Gelu => each!(l, values, |x| normal::gelu(l, x)),
-        ActivationFunction::GeluDx => each!(l, values, |x| normal::gelu_dx(l, x)),
-        ActivationFunction::GeluApprxTanh => each!(l, values, |x| exponential::gelu_apprx_tanh(l, x)),
-        ActivationFunction::GeluApprxSigmoid => each!(l, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
-        ActivationFunction::GeluApprxSigmoidDx => each!(l, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x)),
-        ActivationFunction::Silu => each!(l, values, |x| exponential::silu(l, x)),
-        ActivationFunction::SiluDx => each!(l, values, |x| exponential::silu_dx(l, x)),
-        ActivationFunction::Tanh => each!(l, values, |x| exponential::tanh(l, x)),
-        ActivationFunction::Softplus => each!(l, values, |x| logarithm::softplus(l, x)),
-        ActivationFunction::Mish => each!(l, values, |x| exponential::mish(l, x)),
-        ActivationFunction::Erf => each!(l, values, |x| normal::erf(l, x)),
-        ActivationFunction::ErfDx => each!(l, values, |x| normal::erf_dx(l, x)),
-        ActivationFunction::Exp => each!(l, values, |x| exp_f32(l, x)),
-        ActivationFunction::Log => each!(l, values, |x| logarithm::log(l, x)),
-        ActivationFunction::Sin => each!(l, values, |x| circular::sin(l, x)),
-        ActivationFunction::Arctan => each!(l, values, |x| circular::arctan(l, x)),
-        ActivationFunction::Sqrt => each!(l, values, |x| plain::sqrt(l, x)),
-        ActivationFunction::Rsqrt => each!(l, values, |x| plain::rsqrt(l, x)),
-        ActivationFunction::Reciprocal => each!(l, values, |x| plain::reciprocal(l, x)),
-        ActivationFunction::Sign => each!(l, values, |x| plain::sign(l, x)),
-        ActivationFunction::Abs => each!(l, values, |x| plain::abs(l, x)),
+        ActivationFunction::Copy => each!(l, source, values, |x| plain::copy(l, x)),
+        ActivationFunction::Square => each!(l, source, values, |x| plain::square(l, x)),
+        ActivationFunction::Sigmoid => each!(l, source, values, |x| exponential::sigmoid(l, x)),
+        ActivationFunction::Relu => each!(l, source, values, |x| plain::relu(l, x)),
+        ActivationFunction::Prelu => each!(l, source, values, |x| plain::prelu(l, x, parameter)),
+        ActivationFunction::Gelu => each!(l, source, values, |x| normal::gelu(l, x)),
+        ActivationFunction::GeluDx => each!(l, source, values, |x| normal::gelu_dx(l, x)),
+        ActivationFunction::GeluApprxTanh => each!(l, source, values, |x| exponential::gelu_apprx_tanh(l, x)),
+        ActivationFunction::GeluApprxSigmoid => each!(l, source, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
+        ActivationFunction::GeluApprxSigmoidDx => {
+            each!(l, source, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x))
+        }
+        ActivationFunction::Silu => each!(l, source, values, |x| exponential::silu(l, x)),
+        ActivationFunction::SiluDx => each!(l, source, values, |x| exponential::silu_dx(l, x)),
+        ActivationFunction::Tanh => each!(l, source, values, |x| exponential::tanh(l, x)),
+        ActivationFunction::Softplus => each!(l, source, values, |x| logarithm::softplus(l, x)),
+        ActivationFunction::Mish => each!(l, source, values, |x| exponential::mish(l, x)),
+        ActivationFunction::Erf => each!(l, source, values, |x| normal::erf(l, x)),
+        ActivationFunction::ErfDx => each!(l, source, values, |x| normal::erf_dx(l, x)),
+        ActivationFunction::Exp => each!(l, source, values, |x| exp_f32(l, x)),
+        ActivationFunction::Log => each!(l, source, values, |x| logarithm::log(l, x)),
+        ActivationFunction::Sin => each!(l, source, values, |x| circular::sin(l, x)),
+        ActivationFunction::Arctan => each!(l, source, values, |x| circular::arctan(l, x)),
+        ActivationFunction::Sqrt => each!(l, source, values, |x| plain::sqrt(l, x)),
+        ActivationFunction::Rsqrt => each!(l, source, values, |x| plain::rsqrt(l, x)),
+        ActivationFunction::Reciprocal => each!(l, source, values, |x| plain::reciprocal(l, x)),
+        ActivationFunction::Sign => each!(l, source, values, |x| plain::sign(l, x)),
+        ActivationFunction::Abs => each!(l, source, values, |x| plain::abs(l, x)),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Functions that are an instruction or two.
 
+use super::pieces::negative;
 use super::{SIGN, magnitude, unless_nan};
+use crate::activation::constants::{RSQRT_GUESS, RSQRT_RANGE, RSQRT_STEP};
 use crate::simd::Lanes;
 
 #[inline(always)]
@@ -32,8 +34,35 @@ pub(super) fn sqrt<L: Lanes>(l: L, x: L::F) -> L::F {
     unless_nan(l, value, value)
 }
 
+/// 1 / sqrt(x), correctly rounded, for x from 2^-100 to 2^100.
+///
+/// The first is a guess by halving the exponent, good to 2^-10 after one step of constants fitted to it; a step of third
+/// order brings the error to the rounding of float32. What y is off by then is computed of 1 - x y^2 to twice that many
+/// bits, of which the last step needs all: no x brings 1 / sqrt(x) so near to the middle between two float32.
+#[inline(always)]
+fn quick_rsqrt<L: Lanes>(l: L, x: L::F) -> L::F {
+    let (one, half) = (l.splat_f(1.0), l.splat_f(0.5));
+    let minus_x = negative(l, x);
+    let guess = l.float(l.sub_i(l.splat_i(RSQRT_GUESS), l.shr(l.bits(x), 1)));
+    let factor = l.fma(l.mul_f(minus_x, l.splat_f(RSQRT_STEP[0])), l.mul_f(guess, guess), l.splat_f(RSQRT_STEP[1]));
+    let y = l.mul_f(guess, factor);
+    let error = l.fma(minus_x, l.mul_f(y, y), one);
+    let y = l.fma(l.mul_f(y, error), l.fma(error, l.splat_f(0.375), half), y);
+    let square = l.mul_f(y, y);
+    let square_low = l.fma(y, y, negative(l, square));
+    let error = l.fma(minus_x, square_low, l.fma(minus_x, square, one));
+    l.fma(l.mul_f(y, error), l.fma(error, l.splat_f(0.375), half), y)
+}
+
 #[inline(always)]
 pub(super) fn rsqrt<L: Lanes>(l: L, x: L::F) -> L::F {
+    if L::FUSED {
+        let (low, high) = (RSQRT_RANGE[0].to_bits(), RSQRT_RANGE[1].to_bits());
+        let is_other = l.lt_u(l.splat_i(high - low), l.sub_i(l.bits(x), l.splat_i(low)));
+        if !l.any(is_other) {
+            return quick_rsqrt(l, x);
+        }
+    }
     let value = l.narrow(l.div_d(l.splat_d(1.0), l.sqrt_d(l.widen(x))));
     unless_nan(l, value, value)
 }
