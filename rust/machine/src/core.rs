@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::isa::NOTHING;
 use crate::memory::{Memory, MemoryOptions, Moved, Request, Sharing};
 use crate::opcode::Opcodes;
-use crate::packed::{PackedRows, Row};
+use crate::packed::{PackedRow, PackedRows};
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
 pub use crate::state::State;
@@ -101,7 +101,7 @@ pub struct OccupancyPoint {
     pub psum: u64,
 }
 
-impl Row for OccupancyPoint {
+impl PackedRow for OccupancyPoint {
     type Words = [u64; 3];
 
     fn words(&self, _: u64) -> [u64; 3] {
@@ -117,7 +117,7 @@ impl Row for OccupancyPoint {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LivePoint(pub(crate) u64, pub(crate) OccupancyPoint);
 
-impl Row for LivePoint {
+impl PackedRow for LivePoint {
     type Words = [u64; 3];
 
     fn words(&self, _: u64) -> [u64; 3] {

@@ -7,7 +7,7 @@
 use serde::{Serialize, Serializer};
 
 /// What can be kept so: a row is some numbers, and comes back from them as it was.
-pub trait Row: Copy {
+pub trait PackedRow: Copy {
     /// As many numbers as a row has.
     type Words: AsRef<[u64]> + AsMut<[u64]> + Copy + Default;
 
@@ -55,7 +55,7 @@ struct Chunk {
 const WORD: usize = size_of::<u64>();
 
 impl Chunk {
-    fn seal<R: Row>(rows: &[R], first: usize) -> Self {
+    fn seal<R: PackedRow>(rows: &[R], first: usize) -> Self {
         let words: Vec<R::Words> = (first as u64..).zip(rows).map(|(place, row)| row.words(place)).collect();
         let (mut least, mut most) = (words.first().copied().unwrap_or_default(), R::Words::default());
         for words in &words {
@@ -88,7 +88,7 @@ impl Chunk {
     }
 
     #[inline]
-    fn row<R: Row>(&self, place: usize, within: usize) -> R {
+    fn row<R: PackedRow>(&self, place: usize, within: usize) -> R {
         let mut words = R::Words::default();
         let mut at = within * self.pitch;
         for (word, column) in words.as_mut().iter_mut().zip(&self.columns) {
@@ -107,12 +107,12 @@ impl Chunk {
 /// Rows, in the order in which they came.
 ///
 /// ```
-/// use trn3_machine::packed::{PackedRows, Row};
+/// use trn3_machine::packed::{PackedRow, PackedRows};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq)]
 /// struct Moment(u64);
 ///
-/// impl Row for Moment {
+/// impl PackedRow for Moment {
 ///     type Words = [u64; 1];
 ///     fn words(&self, _: u64) -> [u64; 1] {
 ///         [self.0]
@@ -138,7 +138,7 @@ impl<R> Default for PackedRows<R> {
     }
 }
 
-impl<R: Row> PackedRows<R> {
+impl<R: PackedRow> PackedRows<R> {
     /// The place of the first row that lies as it came.
     #[inline]
     fn first_open(&self) -> usize {
@@ -264,7 +264,7 @@ impl<R: Row> PackedRows<R> {
     }
 }
 
-impl<R: Row> FromIterator<R> for PackedRows<R> {
+impl<R: PackedRow> FromIterator<R> for PackedRows<R> {
     fn from_iter<I: IntoIterator<Item = R>>(rows: I) -> Self {
         let mut made = Self::default();
         rows.into_iter().for_each(|row| made.push(row));
@@ -272,21 +272,21 @@ impl<R: Row> FromIterator<R> for PackedRows<R> {
     }
 }
 
-impl<R: Row + PartialEq> PartialEq for PackedRows<R> {
+impl<R: PackedRow + PartialEq> PartialEq for PackedRows<R> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
 
-impl<R: Row + Eq> Eq for PackedRows<R> {}
+impl<R: PackedRow + Eq> Eq for PackedRows<R> {}
 
-impl<R: Row + Serialize> Serialize for PackedRows<R> {
+impl<R: PackedRow + Serialize> Serialize for PackedRows<R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self)
     }
 }
 
-impl<'a, R: Row> IntoIterator for &'a PackedRows<R> {
+impl<'a, R: PackedRow> IntoIterator for &'a PackedRows<R> {
     type Item = R;
     type IntoIter = PackedIter<'a, R>;
 
@@ -302,7 +302,7 @@ pub struct PackedIter<'a, R> {
     places: std::ops::Range<usize>,
 }
 
-impl<R: Row> Iterator for PackedIter<'_, R> {
+impl<R: PackedRow> Iterator for PackedIter<'_, R> {
     type Item = R;
 
     #[inline]
@@ -319,18 +319,18 @@ impl<R: Row> Iterator for PackedIter<'_, R> {
     }
 }
 
-impl<R: Row> DoubleEndedIterator for PackedIter<'_, R> {
+impl<R: PackedRow> DoubleEndedIterator for PackedIter<'_, R> {
     fn next_back(&mut self) -> Option<R> {
         self.places.next_back().map(|place| self.rows.at(place))
     }
 }
 
-impl<R: Row> ExactSizeIterator for PackedIter<'_, R> {}
+impl<R: PackedRow> ExactSizeIterator for PackedIter<'_, R> {}
 
 /// Numbers alone.
 macro_rules! number {
     ($($type:ty),*) => {
-        $(impl Row for $type {
+        $(impl PackedRow for $type {
             type Words = [u64; 1];
 
             fn words(&self, _: u64) -> [u64; 1] {
@@ -355,7 +355,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Pair(u64, u64);
 
-    impl Row for Pair {
+    impl PackedRow for Pair {
         type Words = [u64; 2];
 
         fn words(&self, place: u64) -> [u64; 2] {

@@ -3,12 +3,10 @@
 use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::error::{Error, Result};
 use crate::par;
+use crate::scratch::HUGE_PAGE;
 
 /// Elements a task works on: large enough that handing it out costs nothing, small enough to balance.
 pub(crate) const TASK: usize = 1 << 16;
-/// What the system maps at a time where memory is asked for in large pieces, clearing it on the first write.
-const HUGE_PAGE: usize = 1 << HUGE_PAGE_BITS;
-const HUGE_PAGE_BITS: u32 = 21;
 /// Tasks that a thread should have at least, so that threads end at about the same time.
 const TASKS_PER_THREAD: usize = 4;
 /// Elements staged at a time where input must be gathered or converted first: input, float32 and output fit in L1/L2.

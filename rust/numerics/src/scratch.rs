@@ -3,9 +3,11 @@
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use memmap2::MmapMut;
 
-/// From here on memory is mapped in huge pages where the system has them: packed operands are walked in panels, each on
-/// pages of its own, and finding those pages costs a twentieth of a product.
-const HUGE: usize = 2 << 20;
+/// What the system maps at a time where memory is asked for in large pieces, clearing it on the first write. Scratch of
+/// this size and more is mapped so: packed operands are walked in panels, each on pages of its own, and finding those
+/// costs a twentieth of a product.
+pub(crate) const HUGE_PAGE: usize = 1 << HUGE_PAGE_BITS;
+const HUGE_PAGE_BITS: u32 = 21;
 
 /// Growable scratch memory, aligned to a cache line.
 #[derive(Debug, Default)]
@@ -32,8 +34,8 @@ impl Default for Memory {
 impl Memory {
     /// At least so many bytes of zeros. What the system refuses to map is allocated, or ends as allocations do.
     fn zeroed(count: usize) -> Self {
-        if count >= HUGE
-            && let Ok(pages) = MmapMut::map_anon(count.next_multiple_of(HUGE))
+        if count >= HUGE_PAGE
+            && let Ok(pages) = MmapMut::map_anon(count.next_multiple_of(HUGE_PAGE))
         {
             #[cfg(target_os = "linux")]
             // A hint: a system without huge pages may refuse it, and the pages are good all the same.
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn test_scratch_keeps_its_contents_when_it_grows() {
         let mut scratch = AlignedBytes::default();
-        for count in [3, 1000, HUGE, 2 * HUGE] {
+        for count in [3, 1000, HUGE_PAGE, 2 * HUGE_PAGE] {
             let words = scratch.slice_mut::<u32>(count);
             assert!(words.as_ptr().addr().is_multiple_of(64));
             words[..3].copy_from_slice(&[1, 2, 3]);

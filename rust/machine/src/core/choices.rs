@@ -15,7 +15,7 @@ use crate::isa::copy::{Memset, TensorCopy};
 use crate::isa::dma::copy::DmaCopy;
 use crate::isa::table::{on_engine, rebound, running_values};
 use crate::isa::{Instruction, OperandRole};
-use crate::packed::{PackedRows, Row, unzigzag, zigzag};
+use crate::packed::{PackedRow, PackedRows, unzigzag, zigzag};
 use crate::site::SiteId;
 use crate::storage::{Buffer, Storage};
 use crate::timing::work::{DescriptorMode, Work};
@@ -70,7 +70,7 @@ struct ChoiceRow {
     source: u32,
 }
 
-impl Row for ChoiceRow {
+impl PackedRow for ChoiceRow {
     type Words = [u64; 3];
 
     fn words(&self, _: u64) -> [u64; 3] {
@@ -89,7 +89,7 @@ struct LoadRow {
     offset: i64,
 }
 
-impl Row for LoadRow {
+impl PackedRow for LoadRow {
     type Words = [u64; 2];
 
     fn words(&self, _: u64) -> [u64; 2] {

@@ -6,7 +6,7 @@ use super::{NeuronCore, RunAsWritten};
 use crate::by_number::ByNumber;
 use crate::dtype::DType;
 use crate::isa::{Instruction, OperandRole};
-use crate::packed::{PackedRows, Row};
+use crate::packed::{PackedRow, PackedRows};
 use crate::site::SiteId;
 use crate::storage::{Buffer, Placement, Shape, Storage};
 use crate::timing::record::NO_INSTRUCTION;
@@ -39,7 +39,7 @@ pub struct TensorRecord {
 #[derive(Clone, Copy, Debug)]
 struct CameRow(TensorRecord);
 
-impl Row for CameRow {
+impl PackedRow for CameRow {
     type Words = [u64; 11];
 
     fn words(&self, _: u64) -> [u64; 11] {
@@ -80,7 +80,7 @@ impl Row for CameRow {
 const BUFFERS: [Buffer; 4] = [Buffer::Sbuf, Buffer::Psum, Buffer::PrivateHbm, Buffer::SharedHbm];
 const ROLES: [OperandRole; 4] = [OperandRole::Read, OperandRole::Stationary, OperandRole::Write, OperandRole::Update];
 
-impl Row for TensorUse {
+impl PackedRow for TensorUse {
     type Words = [u64; 2];
 
     fn words(&self, _: u64) -> [u64; 2] {

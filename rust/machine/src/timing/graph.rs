@@ -15,7 +15,7 @@ use super::record::Cause;
 use super::work::Work;
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
-use crate::packed::{PackedIter, PackedRows, Row};
+use crate::packed::{PackedIter, PackedRow, PackedRows};
 use crate::site::SiteId;
 use crate::time::Picos;
 
@@ -152,7 +152,7 @@ pub struct GraphStep {
     pub(super) ports: PortUse,
 }
 
-impl Row for GraphStep {
+impl PackedRow for GraphStep {
     type Words = [u64; 8];
 
     fn words(&self, _: u64) -> [u64; 8] {
@@ -183,7 +183,7 @@ impl Row for GraphStep {
     }
 }
 
-impl Row for GraphEdge {
+impl PackedRow for GraphEdge {
     type Words = [u64; 1];
 
     fn words(&self, _: u64) -> [u64; 1] {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
-use crate::packed::{Row, unzigzag, zigzag};
+use crate::packed::{PackedRow, unzigzag, zigzag};
 use crate::site::SiteId;
 use crate::time::Picos;
 
@@ -115,7 +115,7 @@ pub struct Record {
     pub peak_macs_per_cycle: u64,
 }
 
-impl Row for Record {
+impl PackedRow for Record {
     type Words = [u64; 17];
 
     fn words(&self, place: u64) -> [u64; 17] {
@@ -181,7 +181,7 @@ pub(super) struct Finished {
     pub(super) engine: Engine,
 }
 
-impl Row for Finished {
+impl PackedRow for Finished {
     type Words = [u64; 2];
 
     fn words(&self, _: u64) -> [u64; 2] {
