@@ -102,7 +102,8 @@ fn test_activate_where_results_are_nearly_in_the_middle_at_every_level() {
 #[test]
 fn test_activate_around_limits_of_tables_at_every_level() {
     let edges = (0..=31).flat_map(|place| [0.1 * place as f32, 0.0625 * place as f32, 0.25 * place as f32 + 0.375]);
-    let limits = [3.09f32, 3.1, 3.14, 9.02, 9.37, 9.375, 10.0, 1e9, f32::INFINITY, f32::NAN, 1e-30, 1e-39];
+    let limits =
+        [3.09f32, 3.1, std::f32::consts::PI, 9.02, 9.37, 9.375, 10.0, 1e9, f32::INFINITY, f32::NAN, 1e-30, 1e-39];
     let around = |x: f32| (-4i32..=4).map(move |nudge| f32::from_bits(x.to_bits().wrapping_add_signed(nudge)));
     let x: Vec<f32> = edges.chain(limits).flat_map(around).flat_map(|x| [x, -x]).collect();
     for function in QUICK {
