@@ -152,7 +152,7 @@ pub(crate) const ARCTAN_FITTED: f32 = 2.2e-11;
 pub(crate) const LOG_ROUNDINGS: f32 = 1.4e-7;
 pub(crate) const LOG_FITTED: f32 = 2.2e-11;
 /// How far the table of sines reaches: nearer to pi they are small beside what they are a sum of.
-pub(crate) const SINE_LIMIT: f32 = 3.1;
+pub(crate) const SINE_LIMIT: f32 = 3.09;
 /// How far the table of arctangents reaches.
 pub(crate) const ARCTAN_LIMIT: f32 = 9.37;
 /// ln(2) to a multiple of 2^-17.
