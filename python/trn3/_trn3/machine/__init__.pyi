@@ -14,6 +14,7 @@ __all__ = [
     "ArchError",
     "HbmCapacityError",
     "InstructionLimitError",
+    "MachineDescription",
     "NeuronCore",
     "NkiInstruction",
     "NkiTensor",
