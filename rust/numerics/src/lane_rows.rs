@@ -253,17 +253,8 @@ pub fn turn_words(columns: usize, words: &[u32], out: &mut [u32]) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{SimdLevel, with_level};
-
-    fn numbers(count: usize) -> Vec<f32> {
-        let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-42, f32::MAX];
-        let number = |place: usize| (place as f32 * 0.37 - 50.0) * if place.is_multiple_of(3) { 1e-3 } else { 1.0 };
-        (0..count).map(|place| if place % 11 == 7 { special[place / 11 % 8] } else { number(place) }).collect()
-    }
-
-    fn levels() -> impl Iterator<Item = SimdLevel> {
-        SimdLevel::ALL.into_iter().filter(|level| level.is_available())
-    }
+    use crate::lane_steps::tests::{levels, numbers};
+    use crate::simd::with_level;
 
     fn bits(values: &[f32]) -> Vec<u32> {
         values.iter().map(|value| if value.is_nan() { f32::NAN } else { *value }.to_bits()).collect()

@@ -220,18 +220,18 @@ pub fn f32_to_bf16(values: &[f32], codes: &mut [u16]) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::simd::{SimdLevel, with_level};
     use half::bf16;
 
-    fn numbers(count: usize) -> Vec<f32> {
+    pub(crate) fn numbers(count: usize) -> Vec<f32> {
         let special = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-42, f32::MAX];
         let number = |place: usize| (place as f32 * 0.37 - 50.0) * if place.is_multiple_of(3) { 1e-3 } else { 1.0 };
         (0..count).map(|place| if place % 11 == 7 { special[place / 11 % 8] } else { number(place) }).collect()
     }
 
-    fn levels() -> impl Iterator<Item = SimdLevel> {
+    pub(crate) fn levels() -> impl Iterator<Item = SimdLevel> {
         SimdLevel::ALL.into_iter().filter(|level| level.is_available())
     }
 
