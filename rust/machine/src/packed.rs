@@ -99,6 +99,23 @@ impl Chunk {
         R::of_words(words, place as u64)
     }
 
+    /// Writes another row in the place of one, if its numbers take no more bytes than their columns have.
+    fn put<R: PackedRow>(&mut self, row: &R, place: usize, within: usize) -> bool {
+        let words = row.words(place as u64);
+        let fits =
+            |(word, column): (&u64, &Coding)| word.checked_sub(column.least).is_some_and(|above| above <= column.mask);
+        if !words.as_ref().iter().zip(&self.columns).all(fits) {
+            return false;
+        }
+        let mut at = within * self.pitch;
+        for (word, column) in words.as_ref().iter().zip(&self.columns) {
+            let above = (word - column.least).to_le_bytes();
+            self.bytes[at..at + column.width].copy_from_slice(&above[..column.width]);
+            at += column.width;
+        }
+        true
+    }
+
     fn kept_bytes(&self) -> usize {
         size_of_val(&*self.columns) + self.bytes.len()
     }
@@ -228,6 +245,8 @@ impl<R: PackedRow> PackedRows<R> {
         change(&mut row);
         match place.checked_sub(self.first_open()) {
             Some(place) => self.open[place] = row,
+            // Transfers that are overtaken change long after others came: a chunk is not written again for each.
+            None if self.sealed[place / CHUNK].put(&row, place, place % CHUNK) => {}
             None => self.rewrite(place / CHUNK, |rows| rows[place % CHUNK] = row),
         }
     }
