@@ -61,7 +61,8 @@ def ratios(text: str) -> Figure:
     found = sorted(
         (float(row[5]), row[0])
         for row in rows_of(table)
-        if len(row) == 8 and row[1] == "1" and re.fullmatch(r"[\d.]+", row[5])
+        if len(row) == 8 and row[1] == "1" and row[4] != "its limit"
+        if re.fullmatch(r"[\d.]+", row[5])
     )
     values = np.array([ratio for ratio, _ in found])
     picture = figure(3.0)
