@@ -15,27 +15,24 @@ pub(crate) const STREAM_WRITE_AHEAD: usize = 4096;
 /// that no cache holds takes a quarter less time with both sides asked for.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T, bytes: usize) {
-    let address = place.cast::<i8>().wrapping_add(bytes);
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64, and a prefetch of any address is allowed.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    ask::<false>(place.cast::<i8>().wrapping_add(bytes));
 }
 
 /// As [`prefetch`] for a place that will be written, into the second cache: in the first one lines that come that early
 /// take the place of those at work, which costs a quarter of the speed where whole lines are written.
 #[inline(always)]
 pub(crate) fn prefetch_second<T>(place: &T, bytes: usize) {
-    let address = std::ptr::from_ref(place).cast::<i8>().wrapping_add(bytes);
+    ask::<true>(std::ptr::from_ref(place).cast::<i8>().wrapping_add(bytes));
+}
+
+/// Asks for a line into the first cache, or the second one only.
+#[inline(always)]
+fn ask<const SECOND: bool>(address: *const i8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64, and a prefetch of any address is allowed.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(address);
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        if SECOND { _mm_prefetch::<_MM_HINT_T1>(address) } else { _mm_prefetch::<_MM_HINT_T0>(address) }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
