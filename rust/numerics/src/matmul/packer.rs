@@ -31,7 +31,8 @@ impl Operand<'_> {
         let across = self.runs_along_outer && !self.runs_along_k;
         // Enough positions that a line is worth fetching across them, and a task worth handing out.
         let group = ((if across { 512 } else { 64 }) / width).max(1);
-        let packer = Packer { operand: self, level, chains, depth, width, k, words };
+        let (form, is_native) = self.form(depth);
+        let packer = Packer { operand: self, level, chains, depth, form, is_native, width, k, words };
         par::for_each(panels.chunks_mut(group * words * width).enumerate(), |(task, panels)| {
             let first = outer.start + task * group * width;
             let outer = first..outer.end.min(first + group * width);
@@ -43,13 +44,14 @@ impl Operand<'_> {
         })
     }
 
-    /// How codes become words of so many k as they are; `None` where values have to be found first.
-    fn form(&self, depth: usize) -> Option<Form> {
+    /// What words of so many k are made from, and whether codes are that already; else values are found first.
+    fn form(&self, depth: usize) -> (Form, bool) {
         match (self.format(), depth, &self.scales) {
-            (Format::F32 | Format::Tf32, 1, None) => Some(Form::Words),
-            (Format::Bf16, 1, None) => Some(Form::Widened),
-            (Format::Bf16, 2, None) => Some(Form::Pairs),
-            _ => None,
+            (Format::F32 | Format::Tf32, 1, None) => (Form::Words, true),
+            (Format::Bf16, 1, None) => (Form::Widened, true),
+            (Format::Bf16, 2, None) => (Form::Pairs, true),
+            (_, 1, _) => (Form::Words, false),
+            _ => (Form::Pairs, false),
         }
     }
 }
@@ -60,18 +62,15 @@ struct Packer<'a> {
     level: ActiveLevel,
     chains: &'a Chains,
     depth: usize,
+    form: Form,
+    is_native: bool,
     width: usize,
     k: Range<usize>,
     words: usize,
 }
 
 impl Packer<'_> {
-    /// What values are packed from, once they are found.
-    fn staged_form(&self) -> Form {
-        if self.depth == 1 { Form::Words } else { Form::Pairs }
-    }
-
-    /// Lets `find` write `count` values, as what the staged form takes, to `bytes`.
+    /// Lets `find` write `count` values, as what the form takes, to `bytes`.
     fn stage(&self, count: usize, scratch: &mut AlignedBytes, bytes: &mut [u8], find: impl FnOnce(&mut [f32])) {
         if self.depth == 1 {
             find(bytemuck::cast_slice_mut(bytes));
@@ -85,9 +84,8 @@ impl Packer<'_> {
     /// Lines along k: each outer position's words are found in one go, then transposed into the panel.
     fn along(&self, outer: Range<usize>, panels: &mut [u32]) {
         let (operand, k) = (self.operand, &self.k);
-        let form = operand.form(self.depth);
-        let borrowed = form.is_some() && operand.runs_along_k;
-        let row_bytes = k.len() * form.unwrap_or(self.staged_form()).item();
+        let borrowed = self.is_native && operand.runs_along_k;
+        let row_bytes = k.len() * self.form.item();
         // Rows keep apart in cache lines, so that values can be written where they are staged.
         let room = row_bytes.next_multiple_of(64);
         let (mut staged, mut scratch, mut lines) = (AlignedBytes::default(), AlignedBytes::default(), Lines::default());
@@ -103,7 +101,7 @@ impl Packer<'_> {
                 let stage = staged.bytes_mut(room * count);
                 for (row, bytes) in stage.chunks_mut(room.max(1)).enumerate() {
                     let (position, bytes) = (first + row, &mut bytes[..row_bytes]);
-                    if form.is_some() {
+                    if self.is_native {
                         bytes.copy_from_slice(operand.codes.line(
                             &[position, k.start],
                             1,
@@ -121,15 +119,14 @@ impl Packer<'_> {
                     *slot = &bytes[..row_bytes];
                 }
             }
-            (self.chains.pack_rows)(form.unwrap_or(self.staged_form()), &rows, self.width, out);
+            (self.chains.pack_rows)(self.form, &rows, self.width, out);
         }
     }
 
     /// Lines across outer positions: one (or two) k at a time for all panels of the group.
     fn across(&self, outer: Range<usize>, panels: &mut [u32]) {
         let operand = self.operand;
-        let form = operand.form(self.depth);
-        let bytes = outer.len() * form.unwrap_or(self.staged_form()).item();
+        let bytes = outer.len() * self.form.item();
         let (mut staged, mut scratch, mut lines) =
             ([AlignedBytes::default(), AlignedBytes::default()], AlignedBytes::default(), Lines::default());
         let last = self.k.end.saturating_sub(1);
@@ -141,7 +138,7 @@ impl Packer<'_> {
                     let zeros = staged.bytes_mut(bytes);
                     zeros.fill(0);
                     *slot = zeros;
-                } else if form.is_some() {
+                } else if self.is_native {
                     *slot = operand.codes.borrowed_line(&[outer.start, k], outer.len());
                     // Lines lie on pages of their own, where hardware does not look ahead.
                     let ahead = operand.codes.borrowed_line(&[outer.start, (k + LINES_AHEAD).min(last)], outer.len());
@@ -155,7 +152,7 @@ impl Packer<'_> {
                 }
             }
             let place = [word, self.width, self.words * self.width];
-            (self.chains.pack_line)(form.unwrap_or(self.staged_form()), codes, place, panels);
+            (self.chains.pack_line)(self.form, codes, place, panels);
         }
     }
 }
