@@ -3,6 +3,7 @@
 mod blocks;
 mod dequantize;
 mod scale;
+mod shifted;
 
 pub(super) use blocks::{quantize_columns, quantize_rows};
 pub(super) use dequantize::{dequantize_columns, dequantize_rows};
