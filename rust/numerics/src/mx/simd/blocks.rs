@@ -122,58 +122,81 @@ pub(crate) fn quantize_rows<L: Lanes>(
     }
 }
 
-/// A line's columns of a row from column `at` on.
+/// Columns that are worked on together: their rows stay in the second cache from one pass to the next, and are long
+/// enough for hardware to run ahead of them.
+const COLUMNS: usize = 1 << 10;
+const WIDTH: usize = LINE * LANES;
+/// Rows whose magnitudes are compared before a column's largest one is put away.
+const ROWS: usize = 4;
+
+/// So many lines' columns of a row from column `at` on.
 #[inline(always)]
-fn line<T>(row: &[T], at: usize) -> &[[T; LANES]; LINE] {
-    &row[at..].as_chunks().0.as_chunks().0[0]
+fn lines<T>(row: &[T], at: usize, count: usize) -> &[[[T; LANES]; LINE]] {
+    &row[at..].as_chunks().0.as_chunks().0[..count]
 }
 
-/// A cache line of codes of every row, from column `at` on: the blocks of sixty-four columns.
-///
-/// The rows' next lines are asked for meanwhile. They are more streams than hardware follows.
+/// Some lines of columns from column `at` on: every row is gone through for the largest magnitudes, and again for the codes.
 #[inline(always)]
-fn quantize_line<L: Lanes, const ROUNDING: u8>(
+fn quantize_lines<L: Lanes, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     at: usize,
     rows: &[&[f32]],
     draws: &[&[u32]],
     elements: &mut [&mut [u8]],
-    scale_bytes: &mut [u8; LINE * LANES],
+    scale_bytes: &mut [[u8; WIDTH]],
 ) {
-    const READ: usize = LINE * LANES * size_of::<f32>();
-    let mut largest = [l.splat_i(0); LINE];
-    for row in 0..BLOCK {
-        let values = line(rows[row], at);
-        for place in 0..LINE {
-            largest[place] = l.max_u(largest[place], magnitude(l, &values[place]));
+    const NEXT: usize = COLUMNS * size_of::<f32>();
+    let count = scale_bytes.len();
+    let mut columns = [[[0; LANES]; LINE]; COLUMNS / WIDTH];
+    let columns = &mut columns[..count];
+    for first in (0..BLOCK).step_by(ROWS) {
+        // The rows that come after, and after the last ones the first of the next columns.
+        let (after, ahead) = if first + ROWS < BLOCK { (first + ROWS, 0) } else { (0, NEXT) };
+        let mut values: [&[[[f32; LANES]; LINE]]; ROWS] = [&[]; ROWS];
+        let mut next = values;
+        for row in 0..ROWS {
+            (values[row], next[row]) = (lines(rows[first + row], at, count), lines(rows[after + row], at, count));
+        }
+        for index in 0..count {
+            for place in 0..LINE {
+                let mut largest = l.load_i(&columns[index][place]);
+                for row in 0..ROWS {
+                    prefetch_second(&next[row][index][place], ahead);
+                    largest = l.max_u(largest, magnitude(l, &values[row][index][place]));
+                }
+                l.store_i(largest, &mut columns[index][place]);
+            }
         }
     }
-    let (mut bytes, mut factors) = ([l.splat_i(0); LINE], [l.splat_f(0.0); LINE]);
-    for place in 0..LINE {
-        let (byte, multiplier) = scales(l, q, largest[place]);
-        (bytes[place], factors[place]) = (byte, l.float(multiplier));
-    }
-    l.store_u8_quad(bytes, scale_bytes);
-    for row in 0..BLOCK {
-        let values = line(rows[row], at);
-        let output = &mut elements[row][at..].as_chunks_mut().0[0];
-        prefetch_second(output, LINE * LANES);
-        let mut codes = [l.splat_i(0); LINE];
+    let mut most = l.splat_i(0);
+    for (columns, scale_bytes) in columns.iter_mut().zip(scale_bytes.iter_mut()) {
+        let mut bytes = [l.splat_i(0); LINE];
         for place in 0..LINE {
-            prefetch_second(&values[place], READ);
-            let drawn = if ROUNDING == STOCHASTIC { l.load_i(&line(draws[row], at)[place]) } else { l.splat_i(0) };
-            let scaled = l.mul_f(l.load_f(&values[place]), factors[place]);
-            codes[place] = encode_finite::<L, ROUNDING>(l, &q.encoder, scaled, drawn);
+            let (byte, multiplier) = scales(l, q, l.load_i(&columns[place]));
+            l.store_i(multiplier, &mut columns[place]);
+            (bytes[place], most) = (byte, l.max_u(most, byte));
         }
-        l.store_u8_quad(codes, output);
+        l.store_u8_quad(bytes, scale_bytes);
     }
-    let mut most = bytes[0];
-    for place in 1..LINE {
-        most = l.max_u(most, bytes[place]);
+    for row in 0..BLOCK {
+        let values = lines(rows[row], at, count);
+        let drawn = if ROUNDING == STOCHASTIC { lines(draws[row], at, count) } else { &[] };
+        let outputs = &mut elements[row][at..].as_chunks_mut::<WIDTH>().0[..count];
+        for index in 0..count {
+            prefetch_second(&outputs[index], COLUMNS);
+            let mut codes = [l.splat_i(0); LINE];
+            for place in 0..LINE {
+                prefetch_second(&values[index][place], NEXT);
+                let drawn = if ROUNDING == STOCHASTIC { l.load_i(&drawn[index][place]) } else { l.splat_i(0) };
+                let scaled = l.mul_f(l.load_f(&values[index][place]), l.float(l.load_i(&columns[index][place])));
+                codes[place] = encode_finite::<L, ROUNDING>(l, &q.encoder, scaled, drawn);
+            }
+            l.store_u8_quad(codes, &mut outputs[index]);
+        }
     }
     if l.any(l.eq(most, l.splat_i(255))) {
-        for (column, _) in scale_bytes.iter().enumerate().filter(|(_, byte)| **byte == 255) {
+        for (column, _) in scale_bytes.as_flattened().iter().enumerate().filter(|(_, byte)| **byte == 255) {
             for elements in elements.iter_mut() {
                 elements[at + column] = q.nan_code;
             }
@@ -190,11 +213,10 @@ fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
     elements: &mut [&mut [u8]],
     scale_bytes: &mut [u8],
 ) {
-    const WIDTH: usize = LINE * LANES;
     let (lines, tail_bytes) = scale_bytes.as_chunks_mut::<WIDTH>();
     let whole = lines.len() * WIDTH;
-    for (line, scale_bytes) in lines.iter_mut().enumerate() {
-        quantize_line::<L, ROUNDING>(l, q, line * WIDTH, rows, draws, elements, scale_bytes);
+    for (part, scale_bytes) in lines.chunks_mut(COLUMNS / WIDTH).enumerate() {
+        quantize_lines::<L, ROUNDING>(l, q, part * COLUMNS, rows, draws, elements, scale_bytes);
     }
     let tail = tail_bytes.len();
     if tail > 0 {
@@ -207,9 +229,9 @@ fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
         }
         let (value_rows, draw_rows) = (values.each_ref().map(|row| &row[..]), drawn.each_ref().map(|row| &row[..]));
         let mut code_rows = codes.each_mut().map(|row| &mut row[..]);
-        let mut bytes = [0; WIDTH];
-        quantize_line::<L, ROUNDING>(l, q, 0, &value_rows, &draw_rows, &mut code_rows, &mut bytes);
-        tail_bytes.copy_from_slice(&bytes[..tail]);
+        let mut bytes = [[0; WIDTH]];
+        quantize_lines::<L, ROUNDING>(l, q, 0, &value_rows, &draw_rows, &mut code_rows, &mut bytes);
+        tail_bytes.copy_from_slice(&bytes[0][..tail]);
         for row in 0..BLOCK {
             elements[row][whole..].copy_from_slice(&codes[row][..tail]);
         }
