@@ -4,6 +4,7 @@ use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::error::{Error, Result};
 use crate::par;
 use crate::scratch::HUGE_PAGE;
+use crate::simd::settle;
 
 /// Elements a task works on: large enough that handing it out costs nothing, small enough to balance.
 pub(crate) const TASK: usize = 1 << 16;
@@ -55,6 +56,7 @@ fn for_each_stage(
             let count = out.len() / item_out;
             kernel(start, input(source, start, count, out, &mut codes), out, &mut scratch);
         }
+        settle();
     })
 }
 

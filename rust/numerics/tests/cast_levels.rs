@@ -146,3 +146,30 @@ proptest! {
         check_all_levels(Format::F32, bytemuck::cast_slice(&codes), &draws);
     }
 }
+
+/// Outputs that are written past the caches have the bits of those that are not, wherever they begin.
+#[test]
+fn test_streamed_casts_are_as_in_parts() {
+    const COUNT: usize = (1 << 22) + 12_345;
+    let codes: Vec<u16> = (0..COUNT as u32).map(|index| (index.wrapping_mul(0x9e37_79b9) >> 9) as u16).collect();
+    let (mut out, mut parts) = (vec![0.0f32; COUNT + 16], vec![0.0f32; COUNT]);
+    for (codes, part) in codes.chunks(1 << 16).zip(parts.chunks_mut(1 << 16)) {
+        let source = ArrayView::from_codes(Format::Bf16, bytemuck::cast_slice(codes), &[codes.len()]).expect("fits");
+        let shape = [part.len()];
+        let out = ArrayMut::new(part, &shape).expect("fits");
+        cast(&source.into(), out, CastOptions::default(), Draws::None).expect("valid call");
+    }
+    let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    let expected = bits(&parts);
+    let source = ArrayView::from_codes(Format::Bf16, bytemuck::cast_slice(&codes), &[COUNT]).expect("fits").into();
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+        for beyond in [4, 0] {
+            let all = || {
+                let out = ArrayMut::new(&mut out[beyond..][..COUNT], &[COUNT]).expect("fits");
+                cast(&source, out, CastOptions::default(), Draws::None).expect("valid call");
+            };
+            with_level(level, all).expect("available level");
+            assert!(bits(&out[beyond..][..COUNT]) == expected, "{level}, {beyond} words on");
+        }
+    }
+}

@@ -153,6 +153,48 @@ fn test_dequantize_every_code_and_scale_at_every_level() {
     }
 }
 
+/// Outputs that are written past the caches have the bits of those that are not, wherever they begin.
+#[test]
+fn test_dequantize_streamed_is_as_in_parts() {
+    const SHAPE: [usize; 2] = [2080, 4128];
+    const PART: usize = 32 * SHAPE[1];
+    let mut elements = vec![0u8; SHAPE[0] * SHAPE[1]];
+    let mut scales = vec![0u8; SHAPE[0] * SHAPE[1] / 32];
+    // A few are NaN or so large or small that their products are no longer exact.
+    elements.iter_mut().enumerate().for_each(|(index, code)| *code = (index * 7 % 127 + index / 4096 % 2 * 128) as u8);
+    scales
+        .iter_mut()
+        .enumerate()
+        .for_each(|(index, byte)| *byte = (if index % 3001 < 8 { index } else { 117 + index % 19 }) as u8);
+    elements.iter_mut().step_by(70_001).for_each(|code| *code = 0x7f);
+    let dequantize = |axis: usize, to: Format, rows: usize, elements: &[u8], scales: &[u8], out: &mut [u8]| {
+        let (shape, mut scale_shape) = ([rows, SHAPE[1]], [rows, SHAPE[1]]);
+        scale_shape[axis] /= 32;
+        let view = MxView {
+            elements: ArrayView::from_codes(Format::F8E4M3Fn, elements, &shape).expect("fits"),
+            scales: ArrayView::from_codes(Format::F8E8M0Fnu, scales, &scale_shape).expect("fits"),
+            axis,
+        };
+        dequantize_mx(&view, ArrayMut::from_codes(to, out, &shape).expect("fits")).expect("valid call");
+    };
+    for (axis, to) in [0, 1].into_iter().flat_map(|axis| [Format::F32, Format::Bf16].map(|to| (axis, to))) {
+        let bytes = elements.len() * to.item_size();
+        let (mut words, mut parts) = (vec![0u32; bytes / 4 + 16], vec![0u32; bytes / 4]);
+        let parts = bytemuck::cast_slice_mut::<u32, u8>(&mut parts);
+        let pieces = elements.chunks(PART).zip(scales.chunks(PART / 32)).zip(parts.chunks_mut(PART * to.item_size()));
+        pieces.for_each(|((elements, scales), out)| dequantize(axis, to, 32, elements, scales, out));
+        for level in SimdLevel::ALL.into_iter().filter(|level| *level > SimdLevel::Scalar && level.is_available()) {
+            for beyond in [4, 0, 13] {
+                let out = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut words)[4 * beyond..][..bytes];
+                out.fill(0xee);
+                let all = || dequantize(axis, to, SHAPE[0], &elements, &scales, out);
+                with_level(level, all).expect("available level");
+                assert!(out == parts, "{level} to {to} axis {axis}, {beyond} words on");
+            }
+        }
+    }
+}
+
 #[test]
 fn test_large_arrays_do_not_depend_on_threads() {
     let shape = [4096, 4128];

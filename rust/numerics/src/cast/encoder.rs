@@ -2,6 +2,7 @@
 
 use super::{Overflow, Rounding};
 use crate::format::Format;
+use crate::simd::is_streamed;
 
 /// What encoding into one format needs, as the kernels use it.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Encoder {
     pub(super) limit: u32,
     pub(crate) nan_code: u32,
     pub(super) sign_shift: u32,
+    /// Whether the output is written past the caches.
+    pub(crate) is_streamed: bool,
 }
 
 impl Encoder {
@@ -42,7 +45,13 @@ impl Encoder {
             limit: spec.max_code + u32::from(can_overflow),
             nan_code: spec.nan.unwrap_or(0),
             sign_shift: 32 - spec.bits,
+            is_streamed: false,
         }
+    }
+
+    /// The same for an output of so many elements, whose pieces [`crate::elementwise`] hands out: it settles what was streamed.
+    pub(crate) fn of(self, count: usize) -> Self {
+        Self { is_streamed: is_streamed(count * self.format.item_size()), ..self }
     }
 
     /// Whether the format's exponent field is float32's own, so that subnormals line up as well.

@@ -104,6 +104,7 @@ pub fn cast(source: &ElementSource<'_>, out: ArrayMut<'_>, options: CastOptions,
     let draws = draws.checked(options.rounding, count)?;
     if out.format() == Format::F32 && !matches!(draws, Draws::Xorwow(_)) {
         // Nothing is rounded, so that nothing is drawn for.
+        let encoder = encoder.of(count);
         return elementwise::for_each_long_piece(source, out, |_, codes, out| {
             recode(level, &encoder, source.format(), codes, bytemuck::cast_slice_mut(out));
         });

@@ -55,7 +55,7 @@ pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
     let shape = x.elements.shape();
     let inner = element_count(&shape[x.axis + 1..]);
     let length = shape[x.axis];
-    let encoder = Encoder::new(out.format(), Rounding::Nearest, Overflow::Ieee);
+    let encoder = Encoder::new(out.format(), Rounding::Nearest, Overflow::Ieee).of(x.elements.len());
     let dequantizer = Dequantizer { format: x.elements.format(), encoder };
     let item = out.format().item_size();
     let source = x.elements.clone().into();

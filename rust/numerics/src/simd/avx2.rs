@@ -79,6 +79,20 @@ impl Lanes for Avx2 {
         unsafe { (_mm256_loadu_si256(from.as_ptr().cast()), _mm256_loadu_si256(from.as_ptr().add(32).cast())) }
     }
     #[inline(always)]
+    fn stream_words(self, value: Integers, to: &mut [u8; 4 * LANES]) {
+        let to = to.as_mut_ptr().cast::<__m256i>();
+        // SAFETY: the reference covers the bytes written, streamed only where aligned, and the token proves the features.
+        unsafe {
+            if to.is_aligned() {
+                _mm256_stream_si256(to, value.0);
+                _mm256_stream_si256(to.add(1), value.1);
+            } else {
+                _mm256_storeu_si256(to, value.0);
+                _mm256_storeu_si256(to.add(1), value.1);
+            }
+        }
+    }
+    #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> Integers {
         // SAFETY: the reference covers the bytes read or written, and the token proves the features.
         unsafe {

@@ -179,6 +179,12 @@ impl Lanes for Avx512 {
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
     #[inline(always)]
+    fn stream_words(self, value: __m512i, to: &mut [u8; 4 * LANES]) {
+        let to = to.as_mut_ptr().cast::<__m512i>();
+        // SAFETY: the reference covers the bytes written, streamed only where aligned, and the token proves the features.
+        unsafe { if to.is_aligned() { _mm512_stream_si512(to, value) } else { _mm512_storeu_si512(to, value) } }
+    }
+    #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> __m512i {
         // SAFETY: the reference covers the bytes read or written, and the token proves the features.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }

@@ -32,6 +32,8 @@ pub(crate) trait Lanes: Copy {
     fn splat_i(self, value: u32) -> Self::I;
     /// From memory of any alignment, native byte order.
     fn load_words(self, from: &[u8; 4 * LANES]) -> Self::I;
+    /// To memory of any alignment, native byte order; past the caches where it is a cache line, see [`super::settle`].
+    fn stream_words(self, value: Self::I, to: &mut [u8; 4 * LANES]);
     /// Zero-extended.
     fn load_u8(self, from: &[u8; LANES]) -> Self::I;
     /// The low 8 bits of each lane.

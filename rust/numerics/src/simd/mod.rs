@@ -9,6 +9,7 @@ mod lanes;
 mod levels;
 mod portable;
 mod prefetch;
+mod stream;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -31,3 +32,4 @@ pub(crate) use prefetch::{
     READ_AHEAD, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, WRITE_AHEAD, before_line, prefetch, prefetch_all,
     prefetch_second,
 };
+pub(crate) use stream::{is_streamed, settle};

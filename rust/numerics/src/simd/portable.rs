@@ -125,6 +125,10 @@ impl Lanes for Portable {
         map!(words => u32::from_ne_bytes(words))
     }
     #[inline(always)]
+    fn stream_words(self, value: Self::I, to: &mut [u8; 4 * LANES]) {
+        to.as_chunks_mut::<4>().0.iter_mut().zip(value).for_each(|(to, word)| *to = word.to_ne_bytes());
+    }
+    #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> Self::I {
         map!(from => u32::from(from))
     }

@@ -153,7 +153,14 @@ impl Finish for Saturated {
 }
 
 #[inline(always)]
-fn decode_slice<L: Lanes, D: Decoder, F: Finish>(l: L, decoder: D, finish: F, src: &[D::Code], dst: &mut [f32]) {
+fn decode_slice<L: Lanes, D: Decoder, F: Finish>(
+    l: L,
+    decoder: D,
+    finish: F,
+    is_streamed: bool,
+    src: &[D::Code],
+    dst: &mut [f32],
+) {
     /// Vectors whose codes, the narrowest, are a cache line, which is to be asked for once.
     const TOGETHER: usize = 4;
     const GROUP: usize = TOGETHER * LANES;
@@ -164,8 +171,15 @@ fn decode_slice<L: Lanes, D: Decoder, F: Finish>(l: L, decoder: D, finish: F, sr
     decode_few(l, decoder, finish, first, first_out);
     for (codes, output) in groups.iter().zip(outputs) {
         prefetch_all(codes, STREAM_READ_AHEAD);
-        prefetch_all(output, STREAM_WRITE_AHEAD);
         let (codes, _) = codes.as_chunks();
+        if is_streamed {
+            let (output, _) = bytemuck::bytes_of_mut(output).as_chunks_mut();
+            for place in 0..TOGETHER {
+                l.stream_words(l.bits(finish.finish(l, decoder.values(l, &codes[place]))), &mut output[place]);
+            }
+            continue;
+        }
+        prefetch_all(output, STREAM_WRITE_AHEAD);
         let (output, _) = output.as_chunks_mut();
         for place in 0..TOGETHER {
             l.store_f(finish.finish(l, decoder.values(l, &codes[place])), &mut output[place]);
@@ -186,32 +200,39 @@ fn decode_few<L: Lanes, D: Decoder, F: Finish>(l: L, decoder: D, finish: F, src:
 }
 
 #[inline(always)]
-fn decode_finished<L: Lanes, F: Finish>(l: L, format: Format, finish: F, src: &[u8], dst: &mut [f32]) {
+fn decode_finished<L: Lanes, F: Finish>(
+    l: L,
+    format: Format,
+    finish: F,
+    is_streamed: bool,
+    src: &[u8],
+    dst: &mut [f32],
+) {
     match format {
-        Format::F32 | Format::Tf32 => decode_slice(l, Float32, finish, bytemuck::cast_slice(src), dst),
-        Format::Bf16 => decode_slice(l, Bfloat16, finish, bytemuck::cast_slice(src), dst),
-        Format::F16 => decode_slice(l, Float16, finish, bytemuck::cast_slice(src), dst),
-        Format::F4E2M1Fn => decode_slice(l, Narrow::<false, false>::new(format), finish, src, dst),
-        Format::F8E4M3Fn => decode_slice(l, Narrow::<false, true>::new(format), finish, src, dst),
+        Format::F32 | Format::Tf32 => decode_slice(l, Float32, finish, is_streamed, bytemuck::cast_slice(src), dst),
+        Format::Bf16 => decode_slice(l, Bfloat16, finish, is_streamed, bytemuck::cast_slice(src), dst),
+        Format::F16 => decode_slice(l, Float16, finish, is_streamed, bytemuck::cast_slice(src), dst),
+        Format::F4E2M1Fn => decode_slice(l, Narrow::<false, false>::new(format), finish, is_streamed, src, dst),
+        Format::F8E4M3Fn => decode_slice(l, Narrow::<false, true>::new(format), finish, is_streamed, src, dst),
         Format::F8E5M2 | Format::F8E4M3 | Format::F8E3M4 => {
-            decode_slice(l, Narrow::<true, true>::new(format), finish, src, dst);
+            decode_slice(l, Narrow::<true, true>::new(format), finish, is_streamed, src, dst);
         }
-        Format::F8E8M0Fnu => decode_slice(l, Exponent, finish, src, dst),
+        Format::F8E8M0Fnu => decode_slice(l, Exponent, finish, is_streamed, src, dst),
     }
 }
 
 /// Decodes codes to float32, exactly; NaN payloads are unspecified.
 #[inline(always)]
 pub(crate) fn decode<L: Lanes>(l: L, format: Format, src: &[u8], dst: &mut [f32]) {
-    decode_finished(l, format, Plain, src, dst);
+    decode_finished(l, format, Plain, false, src, dst);
 }
 
 /// Decodes codes to what encoding their values to float32 gives, which moves no finite one.
 #[inline(always)]
 pub(crate) fn recode<L: Lanes>(l: L, e: &Encoder, format: Format, src: &[u8], dst: &mut [f32]) {
     if e.overflows_to_infinity() {
-        decode_finished(l, format, Canonical(e.nan_code), src, dst);
+        decode_finished(l, format, Canonical(e.nan_code), e.is_streamed, src, dst);
     } else {
-        decode_finished(l, format, Saturated { limit: e.limit, nan_code: e.nan_code }, src, dst);
+        decode_finished(l, format, Saturated { limit: e.limit, nan_code: e.nan_code }, e.is_streamed, src, dst);
     }
 }

@@ -57,10 +57,9 @@ impl<const BITS: u32, const MANTISSA: u32> Shifted<BITS, MANTISSA> {
 
     /// Whether products by these scales are normal.
     #[inline(always)]
-    pub(super) fn takes_all(&self, bytes: [u8; 2]) -> bool {
-        let (span, [first, second]) =
-            (self.largest - self.smallest, bytes.map(|byte| byte.wrapping_sub(self.smallest)));
-        (first <= span) & (second <= span)
+    pub(super) fn takes_all<const COUNT: usize>(&self, bytes: [u8; COUNT]) -> bool {
+        let span = self.largest - self.smallest;
+        bytes.into_iter().fold(true, |takes, byte| takes & (byte.wrapping_sub(self.smallest) <= span))
     }
 
     /// The same of bytes in halves.
