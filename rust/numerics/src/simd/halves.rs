@@ -9,6 +9,9 @@ pub(crate) const HALVES: usize = 2 * LANES;
 
 /// What formats of 8 bits need to become ones of 16: steps of 32 bits do the rest where no half carries into the next.
 pub(crate) trait Halves: Lanes {
+    /// Whether a lookup of bytes is one instruction, so that whole numbers are the faster way.
+    const LOOKUPS: bool;
+
     /// Sign-extended.
     fn load_halves(self, from: &[u8; HALVES]) -> Self::I;
     fn store_halves(self, value: Self::I, to: &mut [u16; HALVES]);
@@ -43,6 +46,8 @@ fn words(halves: [u16; HALVES]) -> [u32; LANES] {
 
 #[allow(clippy::inline_always)]
 impl Halves for Portable {
+    const LOOKUPS: bool = false;
+
     #[inline(always)]
     fn load_halves(self, from: &[u8; HALVES]) -> Self::I {
         words(from.map(|byte| i16::from(byte as i8) as u16))
@@ -101,6 +106,8 @@ mod vectors {
 
     #[allow(clippy::inline_always)]
     impl Halves for Avx2 {
+        const LOOKUPS: bool = true;
+
         #[inline(always)]
         fn load_halves(self, from: &[u8; HALVES]) -> Self::I {
             // SAFETY: the reference covers the bytes read, and the token proves the features.
@@ -162,6 +169,8 @@ mod vectors {
 
     #[allow(clippy::inline_always)]
     impl Halves for Avx512 {
+        const LOOKUPS: bool = true;
+
         #[inline(always)]
         fn load_halves(self, from: &[u8; HALVES]) -> Self::I {
             // SAFETY: the reference covers the bytes read, and the token proves the features.

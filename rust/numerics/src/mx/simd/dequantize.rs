@@ -228,6 +228,7 @@ impl<D: Decoder<Code = u8>, const BITS: u32, const MANTISSA: u32> Steps<'_, D, B
             prefetch_all(out, STREAM_WRITE_AHEAD);
         }
         if R::SHORT
+            && L::LOOKUPS
             && let Some(raises) = of.raises(l, &self.shifted, scales)
         {
             let (elements, _) = elements.as_chunks();
@@ -346,7 +347,7 @@ fn dequantize_rounded<L: Halves, R: Rounded>(
     out: &mut [u8],
 ) {
     let (e, out) = (&d.encoder, bytemuck::cast_slice_mut(out));
-    let is_streamed = R::SHORT && e.is_streamed;
+    let is_streamed = R::SHORT && L::LOOKUPS && e.is_streamed;
     match d.format {
         Format::F4E2M1Fn => {
             let (decoder, shifted) = (Narrow::<false, false>::new(d.format), Shifted::<4, 1>::new(d.format));
