@@ -1,6 +1,7 @@
 //! Matrix products as the systolic array computes them.
 
 mod accumulators;
+mod dot_range;
 mod kernels;
 mod operand;
 mod packer;
@@ -11,8 +12,9 @@ mod shape;
 mod simd;
 
 pub(crate) use accumulators::Accumulators;
+pub(crate) use dot_range::is_dot_exact;
 pub(crate) use kernels::Chains;
-pub(crate) use operand::{Operand, is_dot_exact};
+pub(crate) use operand::Operand;
 pub(crate) use psum::{DRAWN, Psum};
 pub use shape::product_shape;
 pub(crate) use shape::{check_formats, unravel};

@@ -15,33 +15,18 @@ use crate::simd::{ActiveLevel, prefetch};
 const LINES_AHEAD: usize = 2;
 
 impl Operand<'_> {
-    /// Packs the outer positions `outer` at the k of `k` into `panels`, each `width` positions
-    /// wide, `depth` k a word.
-    pub(crate) fn pack(
-        &self,
+    /// What packs the k of `k` into panels of `width` outer positions, `depth` k a word.
+    pub(crate) fn packer<'a>(
+        &'a self,
         level: ActiveLevel,
-        chains: &Chains,
+        chains: &'a Chains,
         depth: usize,
         width: usize,
-        outer: Range<usize>,
         k: Range<usize>,
-        panels: &mut [u32],
-    ) -> Result<()> {
-        let words = k.len().div_ceil(depth);
-        let across = self.runs_along_outer && !self.runs_along_k;
-        // Enough positions that a line is worth fetching across them, and a task worth handing out.
-        let group = ((if across { 512 } else { 64 }) / width).max(1);
+    ) -> Packer<'a> {
         let (form, is_native) = self.form(depth);
-        let packer = Packer { operand: self, level, chains, depth, form, is_native, width, k, words };
-        par::for_each(panels.chunks_mut(group * words * width).enumerate(), |(task, panels)| {
-            let first = outer.start + task * group * width;
-            let outer = first..outer.end.min(first + group * width);
-            if across {
-                packer.across(outer, panels);
-            } else {
-                packer.along(outer, panels);
-            }
-        })
+        let words = k.len().div_ceil(depth);
+        Packer { operand: self, level, chains, depth, form, is_native, width, k, words }
     }
 
     /// What words of so many k are made from, and whether codes are that already; else values are found first.
@@ -56,8 +41,20 @@ impl Operand<'_> {
     }
 }
 
-/// Packs groups of panels of one operand.
-struct Packer<'a> {
+/// A task of packing: some outer positions and the panels they go to.
+pub(crate) struct Piece<'a> {
+    packer: &'a Packer<'a>,
+    outer: Range<usize>,
+    panels: &'a mut [u32],
+}
+
+/// Packs operands, each piece on any thread.
+pub(crate) fn pack(pieces: Vec<Piece<'_>>) -> Result<()> {
+    par::for_each(pieces.into_iter(), |piece| piece.packer.pack(piece.outer, piece.panels))
+}
+
+/// Packs outer positions of one operand, all at the same k.
+pub(crate) struct Packer<'a> {
     operand: &'a Operand<'a>,
     level: ActiveLevel,
     chains: &'a Chains,
@@ -70,6 +67,41 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
+    /// Words of the panels of some spans of outer positions. Each span begins with a panel of its own.
+    pub(crate) fn words_of(&self, spans: &[Range<usize>]) -> usize {
+        spans.iter().map(|span| span.len().next_multiple_of(self.width) * self.words).sum()
+    }
+
+    /// Tasks that pack the outer positions of `spans` into `panels`, one span after the other.
+    pub(crate) fn pieces<'a>(&'a self, spans: &[Range<usize>], mut panels: &'a mut [u32]) -> Vec<Piece<'a>> {
+        // Enough positions that a line is worth fetching across them, and a task worth handing out.
+        let most = ((if self.is_across() { 512 } else { 64 }) / self.width).max(1);
+        let mut pieces = Vec::new();
+        for span in spans {
+            let group = par::share(span.len().div_ceil(self.width), most, 1) * self.width;
+            for first in span.clone().step_by(group) {
+                let outer = first..span.end.min(first + group);
+                let (own, rest) = panels.split_at_mut(outer.len().next_multiple_of(self.width) * self.words);
+                pieces.push(Piece { packer: self, outer, panels: own });
+                panels = rest;
+            }
+        }
+        pieces
+    }
+
+    fn is_across(&self) -> bool {
+        self.operand.runs_along_outer && !self.operand.runs_along_k
+    }
+
+    /// Packs some outer positions into `panels`, whose last one may have room beyond them.
+    pub(crate) fn pack(&self, outer: Range<usize>, panels: &mut [u32]) {
+        if self.is_across() {
+            self.across(outer, panels);
+        } else {
+            self.along(outer, panels);
+        }
+    }
+
     /// Lets `find` write `count` values, as what the form takes, to `bytes`.
     fn stage(&self, count: usize, scratch: &mut AlignedBytes, bytes: &mut [u8], find: impl FnOnce(&mut [f32])) {
         if self.depth == 1 {

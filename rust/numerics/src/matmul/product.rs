@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::accumulators::Accumulators;
+use super::dot_range::is_dot_exact;
 use super::kernels::{Chain, Chains};
-use super::operand::{Operand, is_dot_exact};
+use super::operand::Operand;
+use super::packer::pack;
 use super::psum::{DRAWN, Psum};
 use super::scalar;
 use super::shape::{split, unravel};
@@ -93,17 +95,22 @@ fn right_operand<'a>(b: Side<'a>, position: &[usize]) -> Operand<'a> {
     Operand::new(matrix(b.0), b.1.map(matrix))
 }
 
-/// The columns that are packed at a time. Where the rows of the accumulators begin off a cache line, all alike, the first
-/// block is one panel that ends on one: no vector of the others lies on two lines, which costs 3 % of a product.
-fn column_blocks(values: &[f32], n: usize, panel: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+/// The columns that are packed at a time, as spans that each begin with a panel of their own. Where the rows of the
+/// accumulators begin off a cache line, all alike, one panel of the first columns ends on one: no vector of the others lies
+/// on two lines, which costs 3 % of a product.
+fn column_blocks(values: &[f32], n: usize, panel: usize) -> Vec<Vec<Range<usize>>> {
     const LINE: usize = 64 / size_of::<f32>();
     let off = values.as_ptr().addr() / size_of::<f32>() % LINE;
-    // Few panels gain less than a block of its own costs.
+    // Few panels gain less than a panel of its own costs.
     let alike = n.is_multiple_of(LINE) && panel > LINE && n >= 20 * panel;
     let head = if alike && off > 0 { panel - off } else { 0 };
     let step = BLOCKING.columns / panel * panel;
-    let blocks = (head..n).step_by(step).map(move |column| column..n.min(column + step));
-    (head > 0).then_some(0..head).into_iter().chain(blocks)
+    let mut blocks: Vec<_> = (head..n).step_by(step).map(|column| vec![column..n.min(column + step)]).collect();
+    if head > 0 {
+        // Last, where a small task levels out what the others leave.
+        blocks[0].push(0..head);
+    }
+    blocks
 }
 
 /// One matrix product; `first` is the C-order index of its first output in the whole result.
@@ -160,9 +167,7 @@ impl Job<'_> {
             // A word would reach from one chain into the next.
             return Ok(&chains.fused);
         }
-        let Some(a) = self.a.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
-        let Some(b) = self.b.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
-        Ok(if is_dot_exact(a, b) { dot } else { &chains.fused })
+        Ok(if is_dot_exact(self.level, chains, &self.a, &self.b)? { dot } else { &chains.fused })
     }
 
     /// All columns of some rows.
@@ -187,9 +192,10 @@ impl Job<'_> {
         let mut drawn = Vec::new();
         for (index, k_start) in (0..k).step_by(depth).enumerate() {
             let k_range = k_start..k.min(k_start + depth);
-            let words = k_range.len().div_ceil(tiling.depth);
-            let left = left.slice_mut(rows.len().div_ceil(tiling.rows) * tiling.rows * words);
-            self.a.pack(self.level, chains, tiling.depth, tiling.rows, rows.clone(), k_range.clone(), left)?;
+            let rows = std::slice::from_ref(&rows);
+            let a = self.a.packer(self.level, chains, tiling.depth, tiling.rows, k_range.clone());
+            let b = self.b.packer(self.level, chains, tiling.depth, tiling.columns, k_range.clone());
+            let left = left.slice_mut(a.words_of(rows));
             let block = Block {
                 k: k_range.len(),
                 tile: self.tile,
@@ -197,55 +203,54 @@ impl Job<'_> {
                 last: k_range.end == k,
             };
             let draws = self.psum.draws(index, outputs.clone(), &mut drawn)?;
-            for columns in column_blocks(values, n, tiling.columns) {
-                let right = right.slice_mut(columns.len().div_ceil(tiling.columns) * tiling.columns * words);
-                self.b.pack(
-                    self.level,
-                    chains,
-                    tiling.depth,
-                    tiling.columns,
-                    columns.clone(),
-                    k_range.clone(),
-                    right,
-                )?;
-                self.multiply(chain, &block, words, left, right, columns, values, draws)?;
+            for (index, spans) in column_blocks(values, n, tiling.columns).iter().enumerate() {
+                let right = right.slice_mut(b.words_of(spans));
+                let mut pieces = b.pieces(spans, right);
+                if index == 0 {
+                    pieces.extend(a.pieces(rows, left));
+                }
+                pack(pieces)?;
+                self.multiply(chain, &block, left, right, spans, values, draws)?;
             }
         }
         Ok(())
     }
 
+    /// Multiplies all packed rows with the packed columns of `spans`.
     fn multiply(
         &self,
         chain: &Chain,
         block: &Block,
-        words: usize,
         left: &[u32],
         right: &[u32],
-        columns: Range<usize>,
+        spans: &[Range<usize>],
         values: &mut [f32],
         draws: &[u32],
     ) -> Result<()> {
-        let n = self.b.outer();
-        let task_rows = BLOCKING.task_rows.next_multiple_of(chain.tiling.rows);
-        let task_columns = BLOCKING.task_columns.next_multiple_of(chain.tiling.columns);
-        let row_tasks = (left.len() / words).div_ceil(task_rows);
-        let column_tasks = (right.len() / words).div_ceil(task_columns);
+        let (n, tiling) = (self.b.outer(), chain.tiling);
+        let words = block.k.div_ceil(tiling.depth);
+        let task_columns = BLOCKING.task_columns.next_multiple_of(tiling.columns);
+        let panels = left.len() / (words * tiling.rows);
+        // Four tasks a thread at least, so that one which comes late leaves the others more.
+        let task_rows = par::share(panels, BLOCKING.task_rows / tiling.rows, 4) * tiling.rows;
+        let mut tasks = Vec::new();
+        let mut rest = right;
+        for span in spans {
+            for column in span.clone().step_by(task_columns) {
+                let columns = column..span.end.min(column + task_columns);
+                let (right, others) = rest.split_at(columns.len().next_multiple_of(tiling.columns) * words);
+                rest = others;
+                let rows = left.chunks(task_rows * words).enumerate();
+                tasks.extend(rows.map(|(index, left)| (index * task_rows, columns.clone(), left, right)));
+            }
+        }
         let out = Accumulators::new(values, n);
-        par::for_each(0..row_tasks * column_tasks, |task| {
-            let (row, column) = (task % row_tasks * task_rows, task / row_tasks * task_columns);
-            let panels = |packed: &'_ [u32], first: usize, count: usize| {
-                let start = first * words;
-                start..packed.len().min(start + count * words)
-            };
-            let left = &left[panels(left, row, task_rows)];
-            let right = &right[panels(right, column, task_columns)];
-            let width = task_columns.min(columns.len() - column);
-            let rectangle = [row, columns.start + column, task_rows, width];
-            out.with_rectangle(rectangle, |part| {
+        par::for_each(tasks.into_iter(), |(row, columns, left, right)| {
+            out.with_rectangle([row, columns.start, task_rows, columns.len()], |part| {
                 (chain.multiply)(block, left, right, part);
                 if self.psum.is_rounded() {
                     part.for_each_row(|index, values| {
-                        let first = (row + index) * n + columns.start + column;
+                        let first = (row + index) * n + columns.start;
                         self.psum.round(values, draws.get(first..first + values.len()).unwrap_or(&[]));
                     });
                 }

@@ -95,9 +95,8 @@ impl Job<'_> {
         let lists = kernels.lists;
         let Some(dot) = &lists.dot else { return Ok(&lists.fused) };
         let values = Operand::new(self.w.values().transposed(), None);
-        let Some(w) = values.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
-        let Some(a) = self.a.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
-        Ok(if is_dot_exact(a, w) && is_finite(&self.codes)? { dot } else { &lists.fused })
+        let exact = is_dot_exact(self.level, kernels.chains, &self.a, &values)?;
+        Ok(if exact && is_finite(&self.codes)? { dot } else { &lists.fused })
     }
 
     /// Slots of a tile at most, those of the groups that its ends cut included.
@@ -202,7 +201,8 @@ impl Job<'_> {
         let width = chain.width;
         if chain.depth > 1 {
             let panel = buffers.panel.slice_mut(k.len().div_ceil(chain.depth) * width);
-            return self.a.pack(self.level, kernels.chains, chain.depth, width, rows, k, panel);
+            self.a.packer(self.level, kernels.chains, chain.depth, width, k).pack(rows, panel);
+            return Ok(());
         }
         let panel = buffers.panel.slice_mut::<f32>(TILE * width);
         let mut gathered = AlignedBytes::default();
