@@ -48,10 +48,13 @@ def test_every_pattern_over_several_tiles(pattern: Pattern, dtype: Any) -> None:
         assert_bits(matmul_sparse(a, w, c=c), expected, f"K={length} with c")
 
 
+@pytest.mark.parametrize("pattern", ["4:12", "4:16", "1:2"])
 @pytest.mark.parametrize(("a_dtype", "w_dtype"), PAIRS, ids=lambda dtype: dtype.name)
-def test_every_allowed_pair_of_dtypes(a_dtype: Any, w_dtype: Any) -> None:
+def test_every_allowed_pair_of_dtypes(a_dtype: Any, w_dtype: Any, pattern: Pattern) -> None:
     random = np.random.default_rng(2)
-    w, dense = sparse_operand(random, 12, 53, "4:12", w_dtype)
+    w, dense = sparse_operand(
+        random, 144 // oracle.pattern_numbers(pattern)[1], 53, pattern, w_dtype
+    )
     a = operands.normal(random, (9, 144), a_dtype)
     assert_bits(matmul_sparse(a, w), oracle.matmul_sparse(a, dense))
 

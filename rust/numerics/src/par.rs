@@ -110,6 +110,14 @@ pub fn num_threads() -> Result<usize> {
     current().map(|(threads, _)| threads)
 }
 
+/// How many of `count` things in a row a task takes, at most `most`: each thread gets `tasks` of them or more, and all get
+/// as many, so that none waits for the one that has the odd task.
+pub(crate) fn share(count: usize, most: usize, tasks: usize) -> usize {
+    let threads = if WORKING.get() { 1 } else { num_threads().unwrap_or(1) };
+    let tasks = if threads == 1 { 1 } else { tasks * threads };
+    count.div_ceil(count.div_ceil(most).next_multiple_of(tasks)).max(1)
+}
+
 thread_local! {
     /// What to ask whether to stop, and when it was last asked: a long call may be many short splits. None once it said so.
     static INTERRUPT_CHECK: Cell<Option<(fn() -> bool, Option<Instant>)>> = const { Cell::new(None) };

@@ -26,11 +26,21 @@ impl<'a> Accumulators<'a> {
         Self { first: values.as_mut_ptr(), row_stride: columns, rows, columns, matrix: PhantomData }
     }
 
+    /// As [`Self::part`], if it holds any.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn tile(&self, row: usize, column: usize, rows: usize, columns: usize) -> Option<Self> {
+        // SAFETY: by the caller's promise.
+        (row < self.rows && column < self.columns).then(|| unsafe { self.part(row, column, rows, columns) })
+    }
+
     /// The part that starts at `(row, column)`, of at most the given size.
     ///
     /// # Safety
     /// Parts in use at the same time must not overlap, nor may the whole be used meanwhile.
-    pub(super) unsafe fn part(&self, row: usize, column: usize, rows: usize, columns: usize) -> Self {
+    unsafe fn part(&self, row: usize, column: usize, rows: usize, columns: usize) -> Self {
         let (rows, columns) = (rows.min(self.rows - row), columns.min(self.columns - column));
         // SAFETY: (row, column) lies in the matrix, or at its end where the part is empty.
         let first = unsafe { self.first.add(row * self.row_stride + column) };

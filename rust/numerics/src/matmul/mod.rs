@@ -1,6 +1,8 @@
 //! Matrix products as the systolic array computes them.
 
 mod accumulators;
+mod blocked;
+mod dot_range;
 mod kernels;
 mod operand;
 mod packer;
@@ -11,21 +13,24 @@ mod shape;
 mod simd;
 
 pub(crate) use accumulators::Accumulators;
+pub(crate) use blocked::{Blocked, Factors, Side};
+pub(crate) use dot_range::is_dot_exact;
 pub(crate) use kernels::Chains;
-pub(crate) use operand::{Operand, is_dot_exact};
+pub(crate) use operand::Operand;
+pub(crate) use packer::Packer;
 pub(crate) use psum::{DRAWN, Psum};
 pub use shape::product_shape;
 pub(crate) use shape::{check_formats, unravel};
+pub(crate) use simd::chain::Block;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use simd::chain::Bf16Dot;
-pub(crate) use simd::chain::{Fused, Step};
+pub(crate) use simd::chain::{Tile, join, on_part};
 
 use crate::array::{ArrayMut, ArrayView};
 use crate::cast::{Draws, Rounding};
 use crate::error::{Error, Result};
 use crate::mx::MxView;
 use crate::simd::active_level;
-use product::{Side, multiply_all};
+use product::{Codes, multiply_all};
 
 /// k of a chain in [`matmul`]: the array's 128 rows.
 pub const TILE: usize = 128;
@@ -146,8 +151,8 @@ pub fn matmul_mx(
 }
 
 fn product(
-    a: Side<'_>,
-    b: Side<'_>,
+    a: Codes<'_>,
+    b: Codes<'_>,
     c: Option<&ArrayView<'_>>,
     out: ArrayMut<'_>,
     rounding: Rounding,

@@ -6,42 +6,22 @@ use super::kernels::Chains;
 use super::operand::{Lines, Operand};
 use super::simd::pack::Form;
 use crate::array::AlignedBytes;
-use crate::error::Result;
 use crate::format::Format;
-use crate::par;
 use crate::simd::{ActiveLevel, prefetch};
 
 /// k that lines across outer positions are asked for ahead.
 const LINES_AHEAD: usize = 2;
 
 impl Operand<'_> {
-    /// Packs the outer positions `outer` at the k of `k` into `panels`, each `width` positions
-    /// wide, `depth` k a word.
-    pub(crate) fn pack(
-        &self,
-        level: ActiveLevel,
-        chains: &Chains,
-        depth: usize,
-        width: usize,
-        outer: Range<usize>,
-        k: Range<usize>,
-        panels: &mut [u32],
-    ) -> Result<()> {
-        let words = k.len().div_ceil(depth);
-        let across = self.runs_along_outer && !self.runs_along_k;
-        // Enough positions that a line is worth fetching across them, and a task worth handing out.
-        let group = ((if across { 512 } else { 64 }) / width).max(1);
-        let (form, is_native) = self.form(depth);
-        let packer = Packer { operand: self, level, chains, depth, form, is_native, width, k, words };
-        par::for_each(panels.chunks_mut(group * words * width).enumerate(), |(task, panels)| {
-            let first = outer.start + task * group * width;
-            let outer = first..outer.end.min(first + group * width);
-            if across {
-                packer.across(outer, panels);
-            } else {
-                packer.along(outer, panels);
-            }
-        })
+    /// Outer positions that a task packs at most: enough that a line is worth fetching across them, and a task worth handing
+    /// out.
+    pub(crate) fn most_packed(&self) -> usize {
+        if self.is_across() { 512 } else { 64 }
+    }
+
+    /// Whether lines are read across outer positions rather than along k.
+    fn is_across(&self) -> bool {
+        self.runs_along_outer && !self.runs_along_k
     }
 
     /// What words of so many k are made from, and whether codes are that already; else values are found first.
@@ -56,20 +36,42 @@ impl Operand<'_> {
     }
 }
 
-/// Packs groups of panels of one operand.
-struct Packer<'a> {
+/// Packs outer positions of one operand, all at the same k.
+pub(crate) struct Packer<'a> {
     operand: &'a Operand<'a>,
     level: ActiveLevel,
     chains: &'a Chains,
     depth: usize,
     form: Form,
     is_native: bool,
-    width: usize,
     k: Range<usize>,
-    words: usize,
 }
 
-impl Packer<'_> {
+impl<'a> Packer<'a> {
+    /// What packs the k of `k`, `depth` of them a word.
+    pub(crate) fn new(
+        operand: &'a Operand<'a>,
+        level: ActiveLevel,
+        chains: &'a Chains,
+        depth: usize,
+        k: Range<usize>,
+    ) -> Self {
+        let (form, is_native) = operand.form(depth);
+        Self { operand, level, chains, depth, form, is_native, k }
+    }
+
+    /// Packs some outer positions into panels, each `width` positions wide; the last one may have room beyond them.
+    pub(crate) fn pack(&self, width: usize, outer: Range<usize>, panels: &mut [u32]) {
+        let words = self.k.len().div_ceil(self.depth);
+        if self.operand.is_across() {
+            self.across(width, words, outer, panels);
+        } else {
+            self.along(width, words, outer, panels, |rows, panel| {
+                (self.chains.pack_rows)(self.form, rows, width, panel);
+            });
+        }
+    }
+
     /// Lets `find` write `count` values, as what the form takes, to `bytes`.
     fn stage(&self, count: usize, scratch: &mut AlignedBytes, bytes: &mut [u8], find: impl FnOnce(&mut [f32])) {
         if self.depth == 1 {
@@ -81,18 +83,26 @@ impl Packer<'_> {
         }
     }
 
-    /// Lines along k: each outer position's words are found in one go, then transposed into the panel.
-    fn along(&self, outer: Range<usize>, panels: &mut [u32]) {
+    /// Lines along k, found for a panel's outer positions in one go, as codes of the form: `write` makes the panel, of `words`
+    /// words a position, of them. There is one for every position, empty ones for the room beyond them.
+    pub(crate) fn along(
+        &self,
+        width: usize,
+        words: usize,
+        outer: Range<usize>,
+        panels: &mut [u32],
+        write: impl Fn(&[&[u8]], &mut [u32]),
+    ) {
         let (operand, k) = (self.operand, &self.k);
         let borrowed = self.is_native && operand.runs_along_k;
         let row_bytes = k.len() * self.form.item();
         // Rows keep apart in cache lines, so that values can be written where they are staged.
         let room = row_bytes.next_multiple_of(64);
         let (mut staged, mut scratch, mut lines) = (AlignedBytes::default(), AlignedBytes::default(), Lines::default());
-        for (panel, out) in panels.chunks_mut(self.words * self.width).enumerate() {
-            let first = outer.start + panel * self.width;
-            let count = outer.end.saturating_sub(first).min(self.width);
-            let mut rows: Vec<&[u8]> = vec![&[]; self.width];
+        for (panel, out) in panels.chunks_mut(words * width).enumerate() {
+            let first = outer.start + panel * width;
+            let count = outer.end.saturating_sub(first).min(width);
+            let mut rows: Vec<&[u8]> = vec![&[]; width];
             if borrowed {
                 for (row, slot) in rows[..count].iter_mut().enumerate() {
                     *slot = operand.codes.borrowed_line(&[first + row, k.start], k.len());
@@ -119,18 +129,18 @@ impl Packer<'_> {
                     *slot = &bytes[..row_bytes];
                 }
             }
-            (self.chains.pack_rows)(self.form, &rows, self.width, out);
+            write(&rows, out);
         }
     }
 
     /// Lines across outer positions: one (or two) k at a time for all panels of the group.
-    fn across(&self, outer: Range<usize>, panels: &mut [u32]) {
+    fn across(&self, width: usize, words: usize, outer: Range<usize>, panels: &mut [u32]) {
         let operand = self.operand;
         let bytes = outer.len() * self.form.item();
         let (mut staged, mut scratch, mut lines) =
             ([AlignedBytes::default(), AlignedBytes::default()], AlignedBytes::default(), Lines::default());
         let last = self.k.end.saturating_sub(1);
-        for word in 0..self.words {
+        for word in 0..words {
             let mut codes: [&[u8]; 2] = [&[]; 2];
             for (place, (slot, staged)) in codes.iter_mut().zip(&mut staged).enumerate().take(self.depth) {
                 let k = self.k.start + word * self.depth + place;
@@ -151,7 +161,7 @@ impl Packer<'_> {
                     *slot = bytes;
                 }
             }
-            let place = [word, self.width, self.words * self.width];
+            let place = [word, width, words * width];
             (self.chains.pack_line)(self.form, codes, place, panels);
         }
     }

@@ -1,51 +1,37 @@
-//! Products of any size: what is packed when, and which task works on what.
+//! Products of operands of any shape.
 
-use std::cell::RefCell;
 use std::ops::Range;
 
 use super::accumulators::Accumulators;
+use super::blocked::{Blocked, Factors, Side};
+use super::dot_range::is_dot_exact;
 use super::kernels::{Chain, Chains};
-use super::operand::{Operand, is_dot_exact};
-use super::psum::{DRAWN, Psum};
+use super::operand::Operand;
+use super::packer::Packer;
+use super::psum::Psum;
 use super::scalar;
 use super::shape::{split, unravel};
 use super::simd::chain::Block;
-use crate::array::{AlignedBytes, ArrayView, element_count};
+use crate::array::{ArrayView, element_count};
 use crate::error::Result;
 use crate::par;
 use crate::simd::ActiveLevel;
 
-/// Sizes of the blocking, in outputs and k.
-struct Blocking {
-    /// Left positions packed at a time; with `k` below, 4 MiB of float32 or bfloat16 pairs.
-    rows: usize,
-    /// Right positions packed at a time.
-    columns: usize,
-    /// k packed at a time, for float32 and for bfloat16 pairs: several chains a visit of the accumulators.
-    k_words: usize,
-    /// Panels of a task: its packed operands stay in a 2 MiB L2 with room for accumulators.
-    task_rows: usize,
-    task_columns: usize,
-}
-
-/// Measured on a 2 MiB L2: a right panel of 48 columns x 256 words is 48 KiB, a task's operands 0.5 MiB.
-const BLOCKING: Blocking = Blocking { rows: 4096, columns: 4032, k_words: 256, task_rows: 128, task_columns: 384 };
-
 /// Products smaller than this many multiply-adds are split over the batch rather than inside.
 const SMALL: usize = 1 << 25;
 
-/// Outputs of a stripe whose accumulators are not the output itself: 16 MiB of float32.
-const STRIPE: usize = 1 << 22;
+/// k packed at a time, for float32 and for bfloat16 pairs.
+const WORDS_AT_ONCE: usize = 256;
 
 /// The codes of one side, and its scales where it is quantised.
-pub(super) type Side<'a> = (&'a ArrayView<'a>, Option<&'a ArrayView<'a>>);
+pub(super) type Codes<'a> = (&'a ArrayView<'a>, Option<&'a ArrayView<'a>>);
 
 /// Every matrix of the batch.
 pub(super) fn multiply_all(
     level: ActiveLevel,
     psum: &Psum<'_>,
-    a: Side<'_>,
-    b: Side<'_>,
+    a: Codes<'_>,
+    b: Codes<'_>,
     shape: &[usize],
     out: &mut [u8],
     item: usize,
@@ -72,7 +58,7 @@ pub(super) fn multiply_all(
     if element_count(&[m, n, k]) < SMALL { par::try_for_each(matrices, one) } else { matrices.try_for_each(one) }
 }
 
-fn is_matrix(side: Side<'_>) -> bool {
+fn is_matrix(side: Codes<'_>) -> bool {
     let (batch, _) = split(side.0.shape());
     element_count(batch) == 1
 }
@@ -84,26 +70,13 @@ fn side_rows<'a>(scales: Option<&ArrayView<'a>>) -> Option<Option<ArrayView<'a>>
     }
 }
 
-fn right_operand<'a>(b: Side<'a>, position: &[usize]) -> Operand<'a> {
+fn right_operand<'a>(b: Codes<'a>, position: &[usize]) -> Operand<'a> {
     let matrix = |view: &ArrayView<'a>| {
         let (batch, _) = split(view.shape());
         let zeros = vec![0; batch.len()];
         view.matrix(if position.is_empty() { &zeros } else { position }).transposed()
     };
     Operand::new(matrix(b.0), b.1.map(matrix))
-}
-
-/// The columns that are packed at a time. Where the rows of the accumulators begin off a cache line, all alike, the first
-/// block is one panel that ends on one: no vector of the others lies on two lines, which costs 3 % of a product.
-fn column_blocks(values: &[f32], n: usize, panel: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-    const LINE: usize = 64 / size_of::<f32>();
-    let off = values.as_ptr().addr() / size_of::<f32>() % LINE;
-    // Few panels gain less than a block of its own costs.
-    let alike = n.is_multiple_of(LINE) && panel > LINE && n >= 20 * panel;
-    let head = if alike && off > 0 { panel - off } else { 0 };
-    let step = BLOCKING.columns / panel * panel;
-    let blocks = (head..n).step_by(step).map(move |column| column..n.min(column + step));
-    (head > 0).then_some(0..head).into_iter().chain(blocks)
 }
 
 /// One matrix product; `first` is the C-order index of its first output in the whole result.
@@ -116,141 +89,24 @@ struct Job<'a> {
     first: usize,
 }
 
-thread_local! {
-    /// Packed operands of the last product that this thread ran: fresh memory costs as much as packing does.
-    static PACKED: RefCell<(AlignedBytes, AlignedBytes)> = RefCell::default();
-}
-
 impl Job<'_> {
     fn run(&self, out: &mut [u8]) -> Result<()> {
         let Some(chains) = Chains::at(self.level) else {
             return self.by_definition(out);
         };
         let chain = self.choose(chains)?;
-        let (m, n) = (self.a.outer(), self.b.outer());
-        let stripe_rows = if self.psum.is_drawn() {
-            (DRAWN / n).clamp(1, BLOCKING.rows)
-        } else if self.psum.is_rounded() || self.a.k() == 0 {
-            (STRIPE / n).clamp(1, BLOCKING.rows)
-        } else {
-            BLOCKING.rows
-        };
-        let item = out.len() / (m * n);
-        for (stripe, out) in out.chunks_mut(stripe_rows * n * item).enumerate() {
-            let first = stripe * stripe_rows;
-            let rows = first..m.min(first + stripe_rows);
-            let (mut left, mut right) = PACKED.take();
-            let result = if self.psum.is_rounded() || self.a.k() == 0 {
-                let mut values = vec![0.0; rows.len() * n];
-                self.stripe(chains, chain, rows.clone(), &mut values, &mut left, &mut right)
-                    .and_then(|()| self.psum.finish(&values, out))
-            } else {
-                self.stripe(chains, chain, rows.clone(), bytemuck::cast_slice_mut(out), &mut left, &mut right)
-            };
-            PACKED.set((left, right));
-            result?;
-        }
-        Ok(())
+        let factors = Dense { level: self.level, chains, chain, a: &self.a, b: &self.b };
+        Blocked { psum: self.psum, factors, tile: self.tile, first: self.first }.run(out)
     }
 
     /// The BF16 dot product where the level has it and the operands allow it.
-    fn choose<'c>(&self, chains: &'c Chains) -> Result<&'c Chain> {
+    fn choose(&self, chains: &'static Chains) -> Result<&'static Chain> {
         let Some(dot) = &chains.dot else { return Ok(&chains.fused) };
         if self.a.k() > self.tile && !self.tile.is_multiple_of(dot.tiling.depth) {
             // A word would reach from one chain into the next.
             return Ok(&chains.fused);
         }
-        let Some(a) = self.a.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
-        let Some(b) = self.b.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
-        Ok(if is_dot_exact(a, b) { dot } else { &chains.fused })
-    }
-
-    /// All columns of some rows.
-    fn stripe(
-        &self,
-        chains: &Chains,
-        chain: &Chain,
-        rows: Range<usize>,
-        values: &mut [f32],
-        left: &mut AlignedBytes,
-        right: &mut AlignedBytes,
-    ) -> Result<()> {
-        let (k, n) = (self.a.k(), self.b.outer());
-        let tiling = chain.tiling;
-        let outputs = self.first + rows.start * n..self.first + rows.end * n;
-        if self.psum.has_c() || k == 0 {
-            self.psum.start(outputs.clone(), values)?;
-        }
-        // Rounding follows every tile, so then a block is one tile.
-        let tiles = if self.psum.is_rounded() { 1 } else { (BLOCKING.k_words * tiling.depth / self.tile).max(1) };
-        let depth = tiles * self.tile;
-        let mut drawn = Vec::new();
-        for (index, k_start) in (0..k).step_by(depth).enumerate() {
-            let k_range = k_start..k.min(k_start + depth);
-            let words = k_range.len().div_ceil(tiling.depth);
-            let left = left.slice_mut(rows.len().div_ceil(tiling.rows) * tiling.rows * words);
-            self.a.pack(self.level, chains, tiling.depth, tiling.rows, rows.clone(), k_range.clone(), left)?;
-            let block = Block {
-                k: k_range.len(),
-                tile: self.tile,
-                accumulate: self.psum.has_c() || k_start > 0,
-                last: k_range.end == k,
-            };
-            let draws = self.psum.draws(index, outputs.clone(), &mut drawn)?;
-            for columns in column_blocks(values, n, tiling.columns) {
-                let right = right.slice_mut(columns.len().div_ceil(tiling.columns) * tiling.columns * words);
-                self.b.pack(
-                    self.level,
-                    chains,
-                    tiling.depth,
-                    tiling.columns,
-                    columns.clone(),
-                    k_range.clone(),
-                    right,
-                )?;
-                self.multiply(chain, &block, words, left, right, columns, values, draws)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn multiply(
-        &self,
-        chain: &Chain,
-        block: &Block,
-        words: usize,
-        left: &[u32],
-        right: &[u32],
-        columns: Range<usize>,
-        values: &mut [f32],
-        draws: &[u32],
-    ) -> Result<()> {
-        let n = self.b.outer();
-        let task_rows = BLOCKING.task_rows.next_multiple_of(chain.tiling.rows);
-        let task_columns = BLOCKING.task_columns.next_multiple_of(chain.tiling.columns);
-        let row_tasks = (left.len() / words).div_ceil(task_rows);
-        let column_tasks = (right.len() / words).div_ceil(task_columns);
-        let out = Accumulators::new(values, n);
-        par::for_each(0..row_tasks * column_tasks, |task| {
-            let (row, column) = (task % row_tasks * task_rows, task / row_tasks * task_columns);
-            let panels = |packed: &'_ [u32], first: usize, count: usize| {
-                let start = first * words;
-                start..packed.len().min(start + count * words)
-            };
-            let left = &left[panels(left, row, task_rows)];
-            let right = &right[panels(right, column, task_columns)];
-            let width = task_columns.min(columns.len() - column);
-            let rectangle = [row, columns.start + column, task_rows, width];
-            out.with_rectangle(rectangle, |part| {
-                (chain.multiply)(block, left, right, part);
-                if self.psum.is_rounded() {
-                    part.for_each_row(|index, values| {
-                        let first = (row + index) * n + columns.start + column;
-                        self.psum.round(values, draws.get(first..first + values.len()).unwrap_or(&[]));
-                    });
-                }
-            });
-        })
+        Ok(if is_dot_exact(self.level, chains, &self.a, &self.b)? { dot } else { &chains.fused })
     }
 
     /// Output by output, as the contract says it.
@@ -285,5 +141,61 @@ impl Job<'_> {
         }
         debug_assert_eq!(item * count, out.len());
         self.psum.finish(&values, out)
+    }
+}
+
+/// Two operands, every k of both.
+struct Dense<'a> {
+    level: ActiveLevel,
+    chains: &'static Chains,
+    chain: &'static Chain,
+    a: &'a Operand<'a>,
+    b: &'a Operand<'a>,
+}
+
+impl Dense<'_> {
+    fn operand(&self, side: Side) -> &Operand<'_> {
+        match side {
+            Side::Left => self.a,
+            Side::Right => self.b,
+        }
+    }
+}
+
+impl Factors for Dense<'_> {
+    fn k(&self) -> usize {
+        self.a.k()
+    }
+
+    fn k_at_once(&self) -> usize {
+        WORDS_AT_ONCE * self.chain.tiling.depth
+    }
+
+    fn outer(&self, side: Side) -> usize {
+        self.operand(side).outer()
+    }
+
+    fn panel(&self, side: Side) -> usize {
+        match side {
+            Side::Left => self.chain.tiling.rows,
+            Side::Right => self.chain.tiling.columns,
+        }
+    }
+
+    fn most_packed(&self, side: Side) -> usize {
+        self.operand(side).most_packed()
+    }
+
+    fn words(&self, _: Side, k: usize) -> usize {
+        k.div_ceil(self.chain.tiling.depth)
+    }
+
+    fn pack(&self, side: Side, outer: Range<usize>, k: Range<usize>, panels: &mut [u32]) {
+        let packer = Packer::new(self.operand(side), self.level, self.chains, self.chain.tiling.depth, k);
+        packer.pack(self.panel(side), outer, panels);
+    }
+
+    fn multiply(&self, block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>) {
+        (self.chain.multiply)(block, left, right, out);
     }
 }

@@ -2,19 +2,16 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Job;
-use super::kernels::{Kernels, ListChain};
+use super::kernels::{Kernels, PANEL_ROWS};
 use super::lists::{COLUMNS, Form, Lists, Slots};
-use crate::array::{AlignedBytes, ArrayView};
+use crate::array::AlignedBytes;
 use crate::cast::decode;
 use crate::error::Result;
-use crate::format::Format;
-use crate::matmul::{Accumulators, DRAWN, Operand, TILE, is_dot_exact};
+use crate::matmul::{Accumulators, DRAWN, Packer, TILE};
 use crate::par;
 use crate::simd::LANES;
-use crate::sparse::magnitude_mask;
 
 /// Slots whose lists are made at a time: 8 MiB.
 const LISTED: usize = 1 << 20;
@@ -44,8 +41,6 @@ struct Buffers {
     /// In the order of the sums.
     draws: AlignedBytes,
     panel: AlignedBytes,
-    /// Sixteen rows of a tile as float32.
-    staged: AlignedBytes,
     /// Columns of a panel, row by row.
     leaving: AlignedBytes,
 }
@@ -67,7 +62,6 @@ struct InHand<'a> {
 
 impl Job<'_> {
     pub(super) fn by_lists(&self, kernels: Kernels, out: &mut [u8]) -> Result<()> {
-        let chain = self.choose(kernels)?;
         let (m, n) = (self.a.outer(), self.n);
         let item = out.len() / (m * n);
         let apart = self.psum.is_rounded() || self.k == 0;
@@ -78,26 +72,15 @@ impl Job<'_> {
             let mut lists = LISTS.take();
             let result = if apart {
                 let mut values = vec![0.0; out.len() / item];
-                let done = self.stripe(kernels, chain, first, &mut values, &mut lists);
+                let done = self.stripe(kernels, first, &mut values, &mut lists);
                 done.and_then(|()| self.psum.finish(&values, out))
             } else {
-                self.stripe(kernels, chain, first, bytemuck::cast_slice_mut(out), &mut lists)
+                self.stripe(kernels, first, bytemuck::cast_slice_mut(out), &mut lists)
             };
             LISTS.set(lists);
             result?;
         }
         Ok(())
-    }
-
-    /// As for the dense product; but the dot product also multiplies the k beside a stored value, by zero, which only
-    /// finite numbers let pass unseen.
-    fn choose(&self, kernels: Kernels) -> Result<&'static ListChain> {
-        let lists = kernels.lists;
-        let Some(dot) = &lists.dot else { return Ok(&lists.fused) };
-        let values = Operand::new(self.w.values().transposed(), None);
-        let Some(w) = values.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
-        let Some(a) = self.a.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
-        Ok(if is_dot_exact(a, w) && is_finite(&self.codes)? { dot } else { &lists.fused })
     }
 
     /// Slots of a tile at most, those of the groups that its ends cut included.
@@ -108,20 +91,13 @@ impl Job<'_> {
     }
 
     /// All columns of the rows that `values` are the accumulators of.
-    fn stripe(
-        &self,
-        kernels: Kernels,
-        chain: &ListChain,
-        first: usize,
-        values: &mut [f32],
-        lists: &mut Lists,
-    ) -> Result<()> {
+    fn stripe(&self, kernels: Kernels, first: usize, values: &mut [f32], lists: &mut Lists) -> Result<()> {
         let outputs = self.first + first * self.n..self.first + first * self.n + values.len();
         if self.psum.has_c() || self.k == 0 {
             self.psum.start(outputs.clone(), values)?;
         }
         let stripe = Stripe { first, rows: values.len() / self.n, out: Accumulators::new(values, self.n) };
-        let form = Form { depth: chain.depth, width: chain.width, tile: TILE };
+        let form = Form { width: PANEL_ROWS, tile: TILE };
         let tiles = self.k.div_ceil(TILE);
         let columns = self.n.min(LISTED_COLUMNS).next_multiple_of(COLUMNS);
         // Draws come tile by tile.
@@ -134,7 +110,7 @@ impl Job<'_> {
                 let columns = column..self.n.min(column + LISTED_COLUMNS);
                 self.list(form, tiles.clone(), columns.clone(), lists)?;
                 let in_hand = InHand { lists, tiles: tiles.clone(), columns, draws };
-                self.multiply(kernels, chain, &stripe, &in_hand)?;
+                self.multiply(kernels, &stripe, &in_hand)?;
             }
         }
         Ok(())
@@ -163,7 +139,7 @@ impl Job<'_> {
         })
     }
 
-    fn multiply(&self, kernels: Kernels, chain: &ListChain, stripe: &Stripe<'_>, in_hand: &InHand<'_>) -> Result<()> {
+    fn multiply(&self, kernels: Kernels, stripe: &Stripe<'_>, in_hand: &InHand<'_>) -> Result<()> {
         let columns = in_hand.columns.len();
         let row_tasks = stripe.rows.div_ceil(TASK_ROWS);
         let wanted = 2 * par::num_threads()?;
@@ -177,7 +153,6 @@ impl Job<'_> {
             let task = Task {
                 job: self,
                 kernels,
-                chain,
                 stripe,
                 in_hand,
                 rows: row..stripe.rows.min(row + TASK_ROWS),
@@ -189,60 +164,12 @@ impl Job<'_> {
             done
         })
     }
-
-    /// Packs a tile of some rows into a panel.
-    fn pack(
-        &self,
-        kernels: Kernels,
-        chain: &ListChain,
-        rows: Range<usize>,
-        k: Range<usize>,
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        let width = chain.width;
-        if chain.depth > 1 {
-            let panel = buffers.panel.slice_mut(k.len().div_ceil(chain.depth) * width);
-            return self.a.pack(self.level, kernels.chains, chain.depth, width, rows, k, panel);
-        }
-        let panel = buffers.panel.slice_mut::<f32>(TILE * width);
-        let mut gathered = AlignedBytes::default();
-        let runs = self.codes.runs_along(1);
-        if !runs && self.codes.runs_along(0) {
-            for (k, row) in k.zip(panel.chunks_mut(width)) {
-                let codes = self.codes.line(&[rows.start, k], 0, true, rows.len(), &mut gathered);
-                decode(self.level, self.codes.format(), codes, &mut row[..rows.len()]);
-            }
-            return Ok(());
-        }
-        let whole_words = self.codes.format() == Format::Bf16 && runs && k.len().is_multiple_of(2 * LANES);
-        for first in (0..rows.len()).step_by(LANES) {
-            let count = LANES.min(rows.len() - first);
-            let position = |row: usize| [rows.start + first + row, k.start];
-            if whole_words && count == LANES {
-                let mut lines: [&[u8]; LANES] = [&[]; LANES];
-                for (row, line) in lines.iter_mut().enumerate() {
-                    *line = self.codes.borrowed_line(&position(row), k.len());
-                }
-                (kernels.lists.widen_rows)(&lines, width, &mut panel[first..]);
-                continue;
-            }
-            let staged = buffers.staged.slice_mut::<f32>(LANES * TILE);
-            for (row, staged) in staged.chunks_mut(TILE).enumerate().take(count) {
-                let codes = self.codes.line(&position(row), 1, runs, k.len(), &mut gathered);
-                decode(self.level, self.codes.format(), codes, &mut staged[..k.len()]);
-            }
-            let size = [LANES, k.len().next_multiple_of(LANES)];
-            (kernels.lists.transpose)(size, staged, TILE, &mut panel[first..], width, false);
-        }
-        Ok(())
-    }
 }
 
 /// Some rows of a stripe and columns in hand, both counted from the first ones there.
 struct Task<'a> {
     job: &'a Job<'a>,
     kernels: Kernels,
-    chain: &'a ListChain,
     stripe: &'a Stripe<'a>,
     in_hand: &'a InHand<'a>,
     rows: Range<usize>,
@@ -253,7 +180,7 @@ impl Task<'_> {
     /// Takes the task through all tiles in hand.
     fn run(&self, buffers: &mut Buffers) -> Result<()> {
         let (job, psum, tiles) = (self.job, self.job.psum, &self.in_hand.tiles);
-        let (width, panel_sums) = (self.width(), self.panel_sums());
+        let (width, panel_sums) = (PANEL_ROWS, self.panel_sums());
         let mut sums = std::mem::take(&mut buffers.sums);
         let sums_in_use = sums.slice_mut::<f32>(self.rows.len().div_ceil(width) * panel_sums);
         let starts = tiles.start == 0 && !psum.has_c();
@@ -272,9 +199,11 @@ impl Task<'_> {
             for (row, sums) in self.rows.clone().step_by(width).zip(sums_in_use.chunks_mut(panel_sums)) {
                 let rows = row..self.rows.end.min(row + width);
                 let first = self.stripe.first;
-                job.pack(self.kernels, self.chain, first + rows.start..first + rows.end, k.clone(), buffers)?;
-                let panel = buffers.panel.slice_mut::<u32>(TILE / self.chain.depth * width);
-                (self.chain.multiply)(&lists, panel, rows.len(), starts && tile == 0, sums);
+                let packer = Packer::new(&job.a, job.level, self.kernels.chains, 1, k.clone());
+                let panel = buffers.panel.slice_mut(k.len() * width);
+                packer.pack(width, first + rows.start..first + rows.end, panel);
+                let panel = bytemuck::cast_slice(panel);
+                (self.kernels.lists.multiply)(&lists, panel, rows.len(), starts && tile == 0, sums);
             }
             if psum.is_rounded() {
                 psum.round(sums_in_use, draws);
@@ -285,17 +214,13 @@ impl Task<'_> {
         Ok(())
     }
 
-    fn width(&self) -> usize {
-        self.chain.width
-    }
-
     fn panel_sums(&self) -> usize {
-        self.columns.len().next_multiple_of(LANES) * self.width()
+        self.columns.len().next_multiple_of(LANES) * PANEL_ROWS
     }
 
     /// Calls `work(rectangle of the accumulators, its first sum)` for blocks of columns of each panel.
     fn for_each_block(&self, mut work: impl FnMut([usize; 4], usize)) {
-        let width = self.width();
+        let width = PANEL_ROWS;
         for (panel, row) in self.rows.clone().step_by(width).enumerate() {
             for column in self.columns.clone().step_by(LEAVING) {
                 let rows = width.min(self.rows.end - row);
@@ -307,7 +232,7 @@ impl Task<'_> {
     }
 
     fn load(&self, sums: &mut [f32], leaving: &mut AlignedBytes) {
-        let width = self.width();
+        let width = PANEL_ROWS;
         let block = leaving.slice_mut::<f32>(LEAVING * width);
         self.for_each_block(|rectangle, first| {
             self.stripe.out.with_rectangle(rectangle, |part| {
@@ -319,7 +244,7 @@ impl Task<'_> {
     }
 
     fn store(&self, sums: &[f32], leaving: &mut AlignedBytes, canonical: bool) {
-        let width = self.width();
+        let width = PANEL_ROWS;
         let block = leaving.slice_mut::<f32>(LEAVING * width);
         self.for_each_block(|rectangle, first| {
             let size = [rectangle[3].next_multiple_of(LANES), width];
@@ -332,7 +257,7 @@ impl Task<'_> {
 
     /// The stripe's draws in the order of the sums.
     fn arrange_draws<'s>(&self, arranged: &'s mut [u32]) -> &'s [u32] {
-        let (width, n) = (self.width(), self.job.n);
+        let (width, n) = (PANEL_ROWS, self.job.n);
         self.for_each_block(|[row, column, rows, columns], first| {
             for step in 0..columns {
                 for lane in 0..rows {
@@ -342,25 +267,4 @@ impl Task<'_> {
         });
         arranged
     }
-}
-
-fn is_finite(codes: &ArrayView<'_>) -> Result<bool> {
-    const CHUNK: usize = 1 << 16;
-    let format = codes.format();
-    let (magnitude, largest) = (magnitude_mask(format), format.spec().max_code);
-    let finite = AtomicBool::new(true);
-    par::for_each(0..codes.len().div_ceil(CHUNK), |chunk| {
-        let mut scratch = AlignedBytes::default();
-        let bytes = codes.chunk(chunk * CHUNK..codes.len().min((chunk + 1) * CHUNK), &mut scratch);
-        let most = if format == Format::Bf16 {
-            let codes: &[u16] = bytemuck::cast_slice(bytes);
-            u32::from(codes.iter().fold(0, |most, code| most.max(code & magnitude as u16)))
-        } else {
-            u32::from(bytes.iter().fold(0, |most, code| most.max(code & magnitude as u8)))
-        };
-        if most > largest {
-            finite.store(false, Ordering::Relaxed);
-        }
-    })?;
-    Ok(finite.into_inner())
 }

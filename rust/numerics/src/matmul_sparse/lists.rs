@@ -16,8 +16,8 @@ pub(crate) const COLUMNS: usize = 64;
 pub(super) struct Entry {
     /// Where the panel's vectors for the step's k begin, in bytes.
     pub(super) offset: u32,
-    /// The stored value; with two k a word, the earlier one in the high half.
-    pub(super) word: u32,
+    /// The stored value.
+    pub(super) value: f32,
 }
 
 /// The nonzeros of some columns, tile by tile.
@@ -39,8 +39,6 @@ pub(crate) struct Lists {
 /// The panels that lists are made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
-    /// Consecutive k in a packed word.
-    pub(crate) depth: usize,
     /// Rows of a panel.
     pub(crate) width: usize,
     /// k of a tile.
@@ -48,9 +46,9 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Wraps for words that no panel has, which no counted entry names.
-    fn offset(self, word: u32) -> u32 {
-        word.wrapping_mul((self.width * 4) as u32)
+    /// Wraps for k that no panel has, which no counted entry names.
+    fn offset(self, k: u32) -> u32 {
+        k.wrapping_mul((self.width * 4) as u32)
     }
 }
 
@@ -141,39 +139,15 @@ impl Filler<'_> {
             let stored = slots.bases.iter().zip(&slots.indices).zip(&slots.values);
             let stored =
                 stored.map(|((base, indices), values)| (base.wrapping_add(indices[column].into()), values[column]));
-            *count = if self.form.depth == 1 {
-                single_words(self.form, self.k, stored, list)
-            } else {
-                paired_words(self.form, self.k, stored, list)
-            };
-        }
-    }
-}
-
-fn single_words(form: Form, k: u32, stored: impl Iterator<Item = (u32, f32)>, list: &mut [Entry]) -> u8 {
-    let mut count = 0;
-    for (at, value) in stored {
-        // Written in any case, counted if it is to stay: no branch to guess.
-        list[count] = Entry { offset: form.offset(at), word: value.to_bits() };
-        count += usize::from(at < k && value != 0.0);
-    }
-    count as u8
-}
-
-fn paired_words(form: Form, k: u32, stored: impl Iterator<Item = (u32, f32)>, list: &mut [Entry]) -> u8 {
-    let mut count = 0;
-    for (at, value) in stored.filter(|&(at, value)| at < k && value != 0.0) {
-        // The value is a bfloat16: all it has is in the upper half.
-        let entry = Entry { offset: form.offset(at / 2), word: value.to_bits() >> (at % 2 * 16) };
-        match list[..count].last_mut() {
-            Some(last) if last.offset == entry.offset => last.word |= entry.word,
-            _ => {
-                list[count] = entry;
-                count += 1;
+            let mut length = 0;
+            for (at, value) in stored {
+                // Written in any case, counted if it is to stay: no branch to guess.
+                list[length] = Entry { offset: self.form.offset(at), value };
+                length += usize::from(at < self.k && value != 0.0);
             }
+            *count = length as u8;
         }
     }
-    count as u8
 }
 
 /// Some columns' lists in one tile. Offsets of counted entries lie within a panel of the tile.

@@ -1,6 +1,7 @@
 //! The product with a compressed right operand: chains over its nonzeros alone.
 
 mod by_lists;
+mod by_selection;
 mod kernels;
 mod lists;
 mod scalar;
@@ -9,10 +10,11 @@ mod simd;
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
 use crate::cast::{Draws, Rounding, decode};
 use crate::error::{Error, Result};
-use crate::matmul::{Operand, Psum, TILE, check_formats, product_shape, unravel};
+use crate::matmul::{Blocked, Operand, Psum, TILE, check_formats, product_shape, unravel};
 use crate::par;
 use crate::simd::{ActiveLevel, active_level};
 use crate::sparse::SparseView;
+use by_selection::Selected;
 use kernels::Kernels;
 
 /// Products smaller than this many multiply-adds of the dense form are split over the batch rather than inside.
@@ -126,9 +128,12 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self, out: &mut [u8]) -> Result<()> {
-        match Kernels::at(self.level) {
-            Some(kernels) => self.by_lists(kernels, out),
-            None => self.by_definition(out),
+        let Some(kernels) = Kernels::at(self.level) else {
+            return self.by_definition(out);
+        };
+        match Selected::of(self, kernels)? {
+            Some(factors) => Blocked { psum: self.psum, factors, tile: TILE, first: self.first }.run(out),
+            None => self.by_lists(kernels, out),
         }
     }
 

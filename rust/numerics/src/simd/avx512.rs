@@ -68,6 +68,13 @@ impl Avx512Bf16 {
         self.0
     }
 
+    /// For each half of a word of `places`, the half of `values` that it numbers, of 32.
+    #[inline(always)]
+    pub(crate) fn select_halves(self, values: __m512i, places: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_permutexvar_epi16(places, values) }
+    }
+
     /// `sum + high * high`, rounded, then `+ low * low`, rounded; subnormals flushed.
     #[inline(always)]
     pub(crate) fn dot(self, sum: __m512, left: __m512, right: __m512) -> __m512 {

@@ -74,7 +74,37 @@ pub(crate) struct Block {
     pub(crate) last: bool,
 }
 
-/// Multiplies the panels of `left` and `right` into `out`. Panels lie one after the other, each `words` steps deep.
+/// A register tile at work on accumulators. No closure: those do not have a kernel's target features.
+pub(crate) trait Tile: Copy {
+    /// # Safety
+    /// `out` must point to a whole tile of accumulators, rows `row_stride` apart.
+    unsafe fn run(self, out: *mut f32, row_stride: usize);
+}
+
+/// Runs a tile of `ROWS` x `16 * VECTORS` accumulators on its part of them. Those of a tile that hangs over the edge are
+/// worked in a buffer of full size, where the padding may do as it likes.
+#[inline(always)]
+pub(crate) fn on_part<const ROWS: usize, const VECTORS: usize>(
+    tile: impl Tile,
+    accumulate: bool,
+    mut part: Accumulators<'_>,
+) {
+    if part.rows == ROWS && part.columns == VECTORS * LANES {
+        // SAFETY: all of these accumulators are valid.
+        unsafe { tile.run(part.first, part.row_stride) };
+        return;
+    }
+    let mut buffer = [[[0.0f32; LANES]; VECTORS]; ROWS];
+    if accumulate {
+        part.for_each_row(|row, values| buffer[row].as_flattened_mut()[..values.len()].copy_from_slice(values));
+    }
+    let first = buffer.as_flattened_mut().as_flattened_mut().as_mut_ptr();
+    // SAFETY: the buffer is a whole tile.
+    unsafe { tile.run(first, VECTORS * LANES) };
+    part.for_each_row(|row, values| values.copy_from_slice(&buffer[row].as_flattened()[..values.len()]));
+}
+
+/// Multiplies the panels of `left` and `right` into `out`.
 #[inline(always)]
 fn multiply<S: Step, const ROWS: usize, const VECTORS: usize>(
     s: S,
@@ -88,18 +118,14 @@ fn multiply<S: Step, const ROWS: usize, const VECTORS: usize>(
     assert!(block.k <= block.tile || block.tile.is_multiple_of(S::DEPTH), "chains of whole words");
     for (j, right) in right.chunks_exact(words * columns).enumerate() {
         for (i, left) in left.chunks_exact(words * ROWS).enumerate() {
-            let (row, column) = (i * ROWS, j * columns);
-            if row >= out.rows || column >= out.columns {
-                continue;
-            }
             // SAFETY: the register tiles of one call do not overlap and run one after the other.
-            let part = unsafe { out.part(row, column, ROWS, columns) };
+            let Some(part) = (unsafe { out.tile(i * ROWS, j * columns, ROWS, columns) }) else { continue };
             let panels = Panels { left, right, words };
             match part.columns.div_ceil(LANES) {
                 // What hangs over the edge by whole vectors is left out.
-                1 if VECTORS > 1 => part_of_tile::<S, ROWS, VECTORS, 1>(s, block, panels, part),
-                2 if VECTORS > 2 => part_of_tile::<S, ROWS, VECTORS, 2>(s, block, panels, part),
-                _ => part_of_tile::<S, ROWS, VECTORS, VECTORS>(s, block, panels, part),
+                1 if VECTORS > 1 => ChainTile::<S, ROWS, VECTORS, 1> { s, block, panels }.on(part),
+                2 if VECTORS > 2 => ChainTile::<S, ROWS, VECTORS, 2> { s, block, panels }.on(part),
+                _ => ChainTile::<S, ROWS, VECTORS, VECTORS> { s, block, panels }.on(part),
             }
         }
     }
@@ -115,18 +141,27 @@ struct Panels<'a> {
 }
 
 /// The first `VECTORS` of the `WIDTH` vectors of a tile.
-#[inline(always)]
-fn part_of_tile<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
+#[derive(Clone, Copy)]
+struct ChainTile<'a, S, const ROWS: usize, const WIDTH: usize, const VECTORS: usize> {
     s: S,
-    block: &Block,
-    panels: Panels<'_>,
-    part: Accumulators<'_>,
-) {
-    if part.rows == ROWS && part.columns == VECTORS * LANES {
-        // SAFETY: all of these accumulators are valid.
-        unsafe { tile::<S, ROWS, WIDTH, VECTORS>(s, block, panels, part.first, part.row_stride) };
-    } else {
-        edge::<S, ROWS, WIDTH, VECTORS>(s, block, panels, part);
+    block: &'a Block,
+    panels: Panels<'a>,
+}
+
+impl<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize> ChainTile<'_, S, ROWS, WIDTH, VECTORS> {
+    #[inline(always)]
+    fn on(self, part: Accumulators<'_>) {
+        on_part::<ROWS, VECTORS>(self, self.block.accumulate, part);
+    }
+}
+
+impl<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize> Tile
+    for ChainTile<'_, S, ROWS, WIDTH, VECTORS>
+{
+    #[inline(always)]
+    unsafe fn run(self, out: *mut f32, row_stride: usize) {
+        // SAFETY: by the caller's promise.
+        unsafe { tile::<S, ROWS, WIDTH, VECTORS>(self.s, self.block, self.panels, out, row_stride) };
     }
 }
 
@@ -153,24 +188,6 @@ pub(crate) fn dot<const ROWS: usize, const VECTORS: usize>(
     out: &Accumulators<'_>,
 ) {
     multiply::<_, ROWS, VECTORS>(Bf16Dot(token), block, left, right, out);
-}
-
-/// A tile that hangs over the edge: worked in a buffer of full size, where the padding may do as it likes.
-#[inline(always)]
-fn edge<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
-    s: S,
-    block: &Block,
-    panels: Panels<'_>,
-    mut part: Accumulators<'_>,
-) {
-    let mut buffer = [[[0.0f32; LANES]; VECTORS]; ROWS];
-    if block.accumulate {
-        part.for_each_row(|row, values| buffer[row].as_flattened_mut()[..values.len()].copy_from_slice(values));
-    }
-    let first = buffer.as_flattened_mut().as_flattened_mut().as_mut_ptr();
-    // SAFETY: the buffer is a whole tile.
-    unsafe { tile::<S, ROWS, WIDTH, VECTORS>(s, block, panels, first, VECTORS * LANES) };
-    part.for_each_row(|row, values| values.copy_from_slice(&buffer[row].as_flattened()[..values.len()]));
 }
 
 /// Steps that the right panel is asked for ahead. It is wider than L1 keeps beside the rest, so every left panel finds it in
@@ -232,20 +249,36 @@ unsafe fn tile<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: us
                 }
             }
         }
-        for row in 0..ROWS {
-            for vector in 0..VECTORS {
-                let sum = sums[row][vector];
-                // SAFETY: a slot of the output tile.
-                let slot = unsafe { &mut *slot(row, vector).cast::<[f32; LANES]>() };
-                let mut value = if accumulate { l.add_f(l.load_f(slot), sum) } else { sum };
-                if canonical {
-                    let magnitude = l.and(l.bits(value), l.splat_i(0x7fff_ffff));
-                    let is_nan = l.lt_u(l.splat_i(0x7f80_0000), magnitude);
-                    value = l.float(l.select(is_nan, l.splat_i(0x7fc0_0000), l.bits(value)));
-                }
-                l.store_f(value, slot);
-            }
-        }
+        // SAFETY: inside the output tile.
+        unsafe { join(l, &sums, slot, accumulate, canonical) };
         accumulate = true;
+    }
+}
+
+/// Lets chains join their accumulators, or start them; NaN as the canonical one if asked for.
+///
+/// # Safety
+/// `slot(row, vector)` must point to sixteen accumulators.
+#[inline(always)]
+pub(crate) unsafe fn join<L: Lanes, const ROWS: usize, const VECTORS: usize>(
+    l: L,
+    sums: &[[L::F; VECTORS]; ROWS],
+    slot: impl Fn(usize, usize) -> *mut f32,
+    accumulate: bool,
+    canonical: bool,
+) {
+    for row in 0..ROWS {
+        for vector in 0..VECTORS {
+            let sum = sums[row][vector];
+            // SAFETY: by the caller's promise.
+            let slot = unsafe { &mut *slot(row, vector).cast::<[f32; LANES]>() };
+            let mut value = if accumulate { l.add_f(l.load_f(slot), sum) } else { sum };
+            if canonical {
+                let magnitude = l.and(l.bits(value), l.splat_i(0x7fff_ffff));
+                let is_nan = l.lt_u(l.splat_i(0x7f80_0000), magnitude);
+                value = l.float(l.select(is_nan, l.splat_i(0x7fc0_0000), l.bits(value)));
+            }
+            l.store_f(value, slot);
+        }
     }
 }
