@@ -215,8 +215,19 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
+class _OfRun:
+    """Room for the run that data are of, beside their fields."""
+
+    __slots__ = ("_run",)
+
+
+#: Fields that are made when they are first asked for, of the run: how long that takes may be more
+#: than the run itself took, and few ask.
+_MADE_LATE = ("recorded", "advice")
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ProfileData:
+class ProfileData(_OfRun):
     """One run of a kernel on one core, as the machine records it.
 
     Attributes
@@ -281,6 +292,10 @@ class ProfileData:
     advice: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        self._take()
+        _profile.check_run(self)
+
+    def _take(self) -> None:
         sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
         for name, value in (
             ("arch", dict(self.arch)),
@@ -298,7 +313,33 @@ class ProfileData:
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)
-        _profile.check_run(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATE:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message)
+        value = getattr(self._run, name)()
+        object.__setattr__(self, name, value)
+        return value
+
+    @classmethod
+    def of_run(cls, run: _profile.Profile) -> Self:
+        """Return the data of a run that the compiled core holds.
+
+        They are not checked: the core made them. What is made late is made when it is asked for.
+        """
+        parts = run.columns()
+        for name, owner in (
+            ("instructions", Instructions), ("transfers", Transfers), ("occupancy", Occupancy)
+        ):  # fmt: skip
+            parts[name] = _unchecked(owner, parts[name])
+            _take_columns(parts[name], name)
+        made: Self = _unchecked(cls, parts | dict.fromkeys(_MADE_LATE))
+        made._take()
+        object.__setattr__(made, "_run", run)
+        for name in _MADE_LATE:
+            object.__delattr__(made, name)
+        return made
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -325,6 +366,13 @@ class ProfileData:
         """Return the data as dicts, lists, strings and numbers that `from_dict` understands."""
         document: dict[str, Any] = _plain(self)
         return document
+
+
+def _unchecked(owner: type[Any], fields: Mapping[str, Any]) -> Any:
+    made = object.__new__(owner)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _plain(value: Any) -> Any:

@@ -61,7 +61,7 @@ class RunFigures(_profile.Figures):
     def data(self) -> ProfileData:
         """What the machine recorded."""
         if self._data is None:
-            self._data = ProfileData.from_dict(self._run.columns())
+            self._data = ProfileData.of_run(self._run)
         return self._data
 
     @property

@@ -5,6 +5,7 @@
 //! near its neighbours, or always the same, takes a byte or none.
 
 use serde::{Serialize, Serializer};
+use smallvec::SmallVec;
 
 /// What can be kept so: a row is some numbers, and comes back from them as it was.
 pub trait PackedRow: Copy {
@@ -56,14 +57,14 @@ const WORD: usize = size_of::<u64>();
 
 impl Chunk {
     fn seal<R: PackedRow>(rows: &[R], first: usize) -> Self {
-        let words: Vec<R::Words> = (first as u64..).zip(rows).map(|(place, row)| row.words(place)).collect();
-        let (mut least, mut most) = (words.first().copied().unwrap_or_default(), R::Words::default());
-        for words in &words {
-            for (least, word) in least.as_mut().iter_mut().zip(words.as_ref()) {
-                *least = (*least).min(*word);
-            }
-            for (most, word) in most.as_mut().iter_mut().zip(words.as_ref()) {
-                *most = (*most).max(*word);
+        let mut least = rows.first().map(|row| row.words(first as u64)).unwrap_or_default();
+        let mut most = R::Words::default();
+        for (place, row) in (first as u64..).zip(rows) {
+            let words = row.words(place);
+            let (words, least, most) = (words.as_ref(), least.as_mut(), most.as_mut());
+            for column in 0..words.len().min(least.len()).min(most.len()) {
+                least[column] = least[column].min(words[column]);
+                most[column] = most[column].max(words[column]);
             }
         }
         let coding = |(&least, &most): (&u64, &u64)| {
@@ -74,12 +75,18 @@ impl Chunk {
         let columns: Box<[Coding]> = least.as_ref().iter().zip(most.as_ref()).map(coding).collect();
         let pitch = columns.iter().map(|column| column.width).sum();
         let mut bytes = vec![0; rows.len() * pitch + WORD];
-        for (row, words) in words.iter().enumerate() {
-            let mut at = row * pitch;
-            for (word, column) in words.as_ref().iter().zip(&columns) {
+        // Columns that are the same everywhere have no bytes: nothing is written for them.
+        let written: SmallVec<[(usize, Coding); 24]> =
+            columns.iter().copied().enumerate().filter(|(_, column)| column.width > 0).collect();
+        let mut at = 0;
+        // What a row's numbers are is cheaper to find twice than to keep for a chunk.
+        for (place, row) in (first as u64..).zip(rows) {
+            let words = row.words(place);
+            let words = words.as_ref();
+            for &(number, column) in &written {
                 // What a number does not need of a whole one is zero, and the next one's.
                 if let Some(place) = bytes[at..].first_chunk_mut::<WORD>() {
-                    *place = (word - column.least).to_le_bytes();
+                    *place = (words[number] - column.least).to_le_bytes();
                 }
                 at += column.width;
             }
@@ -146,12 +153,15 @@ impl Chunk {
 #[derive(Clone, Debug)]
 pub struct PackedRows<R> {
     sealed: Vec<Chunk>,
-    open: Vec<R>,
+    /// Rows that lie as they came: whole chunks, or all there are.
+    older: Vec<R>,
+    /// Those after them, a chunk at most: most of what is looked at again came just before.
+    newer: Vec<R>,
 }
 
 impl<R> Default for PackedRows<R> {
     fn default() -> Self {
-        Self { sealed: Vec::new(), open: Vec::new() }
+        Self { sealed: Vec::new(), older: Vec::new(), newer: Vec::new() }
     }
 }
 
@@ -165,7 +175,7 @@ impl<R: PackedRow> PackedRows<R> {
     /// How many there are.
     #[inline]
     pub fn len(&self) -> usize {
-        self.first_open() + self.open.len()
+        self.first_open() + self.older.len() + self.newer.len()
     }
 
     /// Whether there are none.
@@ -176,19 +186,43 @@ impl<R: PackedRow> PackedRows<R> {
     /// Adds a row at the end.
     #[inline]
     pub fn push(&mut self, row: R) {
-        // The last chunk stays as it came: most of what is looked at again came just before.
-        if self.open.len() >= 2 * CHUNK {
-            self.sealed.push(Chunk::seal(&self.open[..CHUNK], self.first_open()));
-            self.open.drain(..CHUNK);
+        if self.older.len() < CHUNK {
+            return self.older.push(row);
         }
-        self.open.push(row);
+        if self.newer.len() >= CHUNK {
+            self.seal_older();
+        }
+        self.newer.push(row);
+    }
+
+    fn seal_older(&mut self) {
+        for rows in self.older.chunks(CHUNK) {
+            self.sealed.push(Chunk::seal(rows, self.sealed.len() * CHUNK));
+        }
+        std::mem::swap(&mut self.older, &mut self.newer);
+        self.newer.clear();
+    }
+
+    #[inline]
+    fn open(&self, place: usize) -> Option<&R> {
+        match place.checked_sub(self.older.len()) {
+            Some(place) => self.newer.get(place),
+            None => self.older.get(place),
+        }
+    }
+
+    fn open_mut(&mut self, place: usize) -> Option<&mut R> {
+        match place.checked_sub(self.older.len()) {
+            Some(place) => self.newer.get_mut(place),
+            None => self.older.get_mut(place),
+        }
     }
 
     /// The row at a place.
     #[inline]
     pub fn get(&self, place: usize) -> Option<R> {
         match place.checked_sub(self.first_open()) {
-            Some(place) => self.open.get(place).copied(),
+            Some(place) => self.open(place).copied(),
             None => Some(self.sealed[place / CHUNK].row(place, place % CHUNK)),
         }
     }
@@ -200,7 +234,8 @@ impl<R: PackedRow> PackedRows<R> {
     #[inline]
     pub fn at(&self, place: usize) -> R {
         match place.checked_sub(self.first_open()) {
-            Some(place) => self.open[place],
+            Some(place) if place < self.older.len() => self.older[place],
+            Some(place) => self.newer[place - self.older.len()],
             None => self.sealed[place / CHUNK].row(place, place % CHUNK),
         }
     }
@@ -244,19 +279,29 @@ impl<R: PackedRow> PackedRows<R> {
         let Some(mut row) = self.get(place) else { return };
         change(&mut row);
         match place.checked_sub(self.first_open()) {
-            Some(place) => self.open[place] = row,
+            Some(place) => {
+                if let Some(open) = self.open_mut(place) {
+                    *open = row;
+                }
+            }
             // Transfers that are overtaken change long after others came: a chunk is not written again for each.
             None if self.sealed[place / CHUNK].put(&row, place, place % CHUNK) => {}
             None => self.rewrite(place / CHUNK, |rows| rows[place % CHUNK] = row),
         }
     }
 
-    /// Changes all rows, in their order.
-    pub fn change_each(&mut self, mut change: impl FnMut(&mut R)) {
-        for number in 0..self.sealed.len() {
-            self.rewrite(number, |rows| rows.iter_mut().for_each(&mut change));
+    /// Changes rows at places that rise.
+    pub fn change_at(&mut self, places: impl IntoIterator<Item = usize>, mut change: impl FnMut(&mut R)) {
+        let mut places = places.into_iter().peekable();
+        while let Some(&place) = places.peek() {
+            let first = place / CHUNK * CHUNK;
+            let mut own = std::iter::from_fn(|| places.next_if(|place| *place < first + CHUNK));
+            if place < self.first_open() {
+                self.rewrite(place / CHUNK, |rows| own.for_each(|place| change(&mut rows[place - first])));
+            } else if let Some(row) = own.next().and_then(|place| self.open_mut(place - self.first_open())) {
+                change(row);
+            }
         }
-        self.open.iter_mut().for_each(change);
     }
 
     fn rewrite(&mut self, number: usize, change: impl FnOnce(&mut [R])) {
@@ -268,7 +313,9 @@ impl<R: PackedRow> PackedRows<R> {
 
     /// The same rows as they came, for those who read them again and again: none is sealed until another one comes.
     pub fn opened(&self) -> Self {
-        Self { sealed: Vec::new(), open: self.iter().collect() }
+        let whole = if self.len() < CHUNK { self.len() } else { self.len() / CHUNK * CHUNK };
+        let (older, newer) = (self.range(0..whole).collect(), self.range(whole..self.len()).collect());
+        Self { sealed: Vec::new(), older, newer }
     }
 
     /// Forgets all rows.
@@ -279,7 +326,8 @@ impl<R: PackedRow> PackedRows<R> {
     /// Bytes of the host's memory that the rows take.
     pub fn kept_bytes(&self) -> usize {
         let sealed: usize = self.sealed.iter().map(Chunk::kept_bytes).sum();
-        sealed + self.sealed.capacity() * size_of::<Chunk>() + self.open.capacity() * size_of::<R>()
+        let open = self.older.capacity() + self.newer.capacity();
+        sealed + self.sealed.capacity() * size_of::<Chunk>() + open * size_of::<R>()
     }
 }
 
@@ -393,6 +441,7 @@ mod tests {
             shift in prop::collection::vec(0u32..64, 1..5),
             count in 0usize..4 * CHUNK,
             changed in 0usize..4 * CHUNK,
+            every in 1usize..2 * CHUNK,
         ) {
             let row = |place: usize| {
                 let (first, second) = seed[place % seed.len()];
@@ -409,8 +458,8 @@ mod tests {
             prop_assert_eq!(&all, &plain);
             prop_assert_eq!((rows.first(), rows.last()), (plain.first().copied(), plain.last().copied()));
             prop_assert_eq!(rows.get(count), None);
-            plain.iter_mut().for_each(|row| row.1 = row.1.wrapping_mul(3));
-            rows.change_each(|row| row.1 = row.1.wrapping_mul(3));
+            plain.iter_mut().step_by(every).for_each(|row| row.1 = row.1.wrapping_mul(3));
+            rows.change_at((0..count).step_by(every), |row| row.1 = row.1.wrapping_mul(3));
             prop_assert!(rows.iter().rev().eq(plain.iter().rev().copied()));
             let sorted: PackedRows<u32> = (0..count as u32).collect();
             prop_assert_eq!(sorted.partition_point(|number| (*number as usize) < changed), changed.min(count));

@@ -65,6 +65,27 @@ impl State {
         self.scratch.pop().unwrap_or_default()
     }
 
+    /// A buffer for so many elements. What one gets longer by is cleared first, for nothing: of those there are the shortest
+    /// that is as long is best.
+    fn buffer_for(&mut self, elements: usize) -> Vec<f32> {
+        let fits = |place: &usize| {
+            let length = self.scratch[*place].len();
+            (length < elements, length.abs_diff(elements))
+        };
+        let best = (0..self.scratch.len()).min_by_key(fits);
+        best.map(|place| self.scratch.swap_remove(place)).unwrap_or_default()
+    }
+
+    /// As [`State::buffer_for`], for words; give it back with [`State::keep_words`].
+    pub(crate) fn words_for(&mut self, elements: usize) -> Vec<u32> {
+        bytemuck::allocation::cast_vec(self.buffer_for(elements))
+    }
+
+    /// Takes a buffer of words back for the next instruction.
+    pub(crate) fn keep_words(&mut self, words: Vec<u32>) {
+        self.keep(bytemuck::allocation::cast_vec(words));
+    }
+
     /// Takes a buffer back for the next instruction.
     pub fn keep(&mut self, buffer: Vec<f32>) {
         if self.scratch.len() < 8 {
@@ -77,7 +98,7 @@ impl State {
     /// # Errors
     /// Those of the memories.
     pub fn read(&mut self, view: &View) -> Result<Vec<f32>> {
-        let mut values = self.buffer();
+        let mut values = self.buffer_for(view.len());
         self.memory.read_f32(view, &mut values, self.site)?;
         Ok(values)
     }
@@ -87,7 +108,7 @@ impl State {
     /// # Errors
     /// Those of the memories.
     pub fn read_words(&mut self, view: &View) -> Result<Vec<u32>> {
-        let mut words = Vec::new();
+        let mut words = self.words_for(view.len());
         self.memory.read_words(view, &mut words, self.site)?;
         Ok(words)
     }

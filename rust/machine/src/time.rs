@@ -15,7 +15,10 @@ impl Picos {
 
     /// A span given in nanoseconds, to the nearest picosecond.
     pub fn from_nanoseconds(nanoseconds: f64) -> Self {
-        Picos((nanoseconds * 1000.0).round() as u64)
+        // As `round`, which is a call of a function on CPUs that a build is for: both parts are exact.
+        let picoseconds = nanoseconds * 1000.0;
+        let whole = picoseconds as u64;
+        Picos(whole.saturating_add(u64::from(picoseconds - whole as f64 >= 0.5)))
     }
 
     /// The span in microseconds.

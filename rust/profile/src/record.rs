@@ -1,6 +1,7 @@
 //! From what a core holds of its run to columns.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use trn3_machine::core::{NeuronCore, OccupancyPoint, TensorLog};
 use trn3_machine::dtype::DType;
@@ -8,6 +9,7 @@ use trn3_machine::isa::OperandRole;
 use trn3_machine::site::Site;
 use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
+use trn3_machine::timing::graph::{GraphEdge, RunGraph};
 use trn3_machine::timing::record::{NO_INSTRUCTION, TransferRecord};
 use trn3_machine::timing::timeline::Timeline;
 
@@ -15,6 +17,7 @@ use crate::advice::LazyAdvice;
 use crate::cause::cause_number;
 use crate::columns::{EdgeColumns, InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::findings::finding_record;
+use crate::lazy_recorded::LazyRecorded;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
 use crate::recorded::{Recorded, WrittenColumns};
@@ -26,7 +29,8 @@ impl RunColumns {
         let latency = core.makespan();
         let occupancy = occupancy(&core.occupancy());
         let peaks = [occupancy.sbuf_peak_bytes, occupancy.psum_peak_bytes];
-        let advice = LazyAdvice::of(core, peaks, core.options.unlimited);
+        let graph = core.timeline.graph().map(|graph| Arc::new(graph.clone()));
+        let advice = LazyAdvice::of_graph(core, graph.clone(), peaks, core.options.unlimited);
         let sites = core.sites.all().into_iter();
         let basis = basis_of(core);
         let findings = core.state.memory.findings().clone();
@@ -42,7 +46,7 @@ impl RunColumns {
             instructions: instructions(&core.timeline),
             transfers: transfers(core.timeline.transfers()),
             occupancy,
-            recorded: Recorded::of(core),
+            recorded: LazyRecorded::of(core, graph),
             critical: core.timeline.critical_path(),
             basis,
             compile: None,
@@ -109,12 +113,13 @@ fn instructions(timeline: &Timeline) -> InstructionColumns {
     columns
 }
 
-fn edges(timeline: &Timeline) -> EdgeColumns {
+/// What each of so many instructions comes after, as `comes_after` says.
+fn edges<E: Iterator<Item = GraphEdge>>(count: usize, comes_after: impl Fn(usize) -> E) -> EdgeColumns {
     let mut made = EdgeColumns::default();
     let mut own: Vec<(u32, u8)> = Vec::new();
-    for consumer in 0..timeline.records().len() {
+    for consumer in 0..count {
         own.clear();
-        own.extend(timeline.comes_after(consumer).map(|edge| (edge.on, edge.kind as u8)));
+        own.extend(comes_after(consumer).map(|edge| (edge.on, edge.kind as u8)));
         // One edge each for a stationary operand and a moving one of the same producer is one reason.
         own.sort_unstable();
         own.dedup();
@@ -147,19 +152,54 @@ fn occupancy(points: &[OccupancyPoint]) -> OccupancyColumns {
     }
 }
 
+/// What a core kept of its run, as it is.
+pub(crate) struct KeptRun {
+    graph: Arc<RunGraph>,
+    tensors: TensorLog,
+    groups: Vec<Vec<u64>>,
+    met: Vec<u32>,
+}
+
+impl KeptRun {
+    /// Of a run that was not compiled, so that there is no other one beside it.
+    pub(crate) fn of(core: &mut NeuronCore, graph: Arc<RunGraph>) -> Option<Self> {
+        if core.run_as_written().is_some() {
+            return None;
+        }
+        let (groups, met) = (core.rank_groups().groups().to_vec(), core.rank_groups().met().to_vec());
+        Some(Self { graph, tensors: core.tensor_log().without_numbers(), groups, met })
+    }
+
+    /// The columns that it makes; texts of files are not its to know.
+    pub(crate) fn recorded(&self) -> Recorded {
+        let (mut made, mut known) = (Recorded::typed(), Known::default());
+        let count = self.graph.steps().len();
+        (made.tensors, made.uses) = made.log(&mut known, &self.tensors, count);
+        made.edges = edges(count, |number| self.graph.edges(number));
+        (made.groups, made.met) = (self.groups.clone(), self.met.clone());
+        made
+    }
+}
+
 impl Recorded {
-    /// What a core's run was so far; texts of files are not its to know.
-    fn of(core: &mut NeuronCore) -> Self {
+    /// Nothing yet but the names of element types.
+    fn typed() -> Self {
         let mut made =
             Self { dtypes: DType::ALL.iter().map(|dtype| dtype.name().to_owned()).collect(), ..Self::default() };
         made.dtypes.push(String::new());
-        let mut known = Known::default();
+        made
+    }
+
+    /// What a core's run was so far; texts of files are not its to know.
+    pub(crate) fn of(core: &mut NeuronCore) -> Self {
+        let (mut made, mut known) = (Self::typed(), Known::default());
         let count = core.timeline.records().len();
         (made.tensors, made.uses) = made.log(&mut known, core.tensor_log(), count);
-        made.edges = edges(&core.timeline);
+        made.edges = edges(count, |number| core.timeline.comes_after(number));
         (made.groups, made.met) = (core.rank_groups().groups().to_vec(), core.rank_groups().met().to_vec());
         if let Some(written) = core.run_as_written() {
-            let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
+            let count = written.timeline.records().len();
+            let (tensors, uses) = made.log(&mut known, &written.tensors, count);
             made.as_written = Some(Box::new(WrittenColumns {
                 latency_ps: written.timeline.makespan().0,
                 instructions: instructions(&written.timeline),
@@ -168,7 +208,7 @@ impl Recorded {
                 critical: written.timeline.critical_path(),
                 tensors,
                 uses,
-                edges: edges(&written.timeline),
+                edges: edges(count, |number| written.timeline.comes_after(number)),
             }));
         }
         made

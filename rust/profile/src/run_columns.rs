@@ -6,9 +6,9 @@ use trn3_facts::Evidence;
 
 use crate::advice::LazyAdvice;
 use crate::columns::{InstructionColumns, OccupancyColumns, TransferColumns};
+use crate::lazy_recorded::LazyRecorded;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
-use crate::recorded::Recorded;
 
 /// How much of the critical path one figure of the machine's description decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +77,12 @@ pub struct RunColumns {
     /// What a compiler made of it; None of a run as written.
     pub compile: Option<CompileFigures>,
     /// What pictures need beside: tensors, texts of files, the run as written; empty where nobody kept it.
-    #[serde(skip_serializing_if = "Recorded::is_empty")]
-    pub recorded: Recorded,
+    #[serde(skip_serializing_if = "is_empty")]
+    pub recorded: LazyRecorded,
     /// What would make it faster, looked for when it is first asked for.
     pub advice: LazyAdvice,
+}
+
+fn is_empty(recorded: &LazyRecorded) -> bool {
+    recorded.is_empty()
 }

@@ -74,7 +74,7 @@ fn columns() -> RunColumns {
         precision: Vec::new(),
         basis: Vec::new(),
         compile: None,
-        recorded: Recorded::default(),
+        recorded: Recorded::default().into(),
         advice: LazyAdvice::default(),
     }
 }

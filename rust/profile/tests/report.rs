@@ -69,8 +69,8 @@ fn test_recorded_columns_come_back_from_documents() {
     let columns = loads(false);
     let text = serde_json::to_string(&columns.recorded).expect("text");
     let back: Recorded = serde_json::from_str(&text).expect("recorded");
-    assert_eq!(back, columns.recorded);
-    RunColumns { recorded: back, ..columns.clone() }.check().expect("columns");
+    assert_eq!(back, *columns.recorded);
+    RunColumns { recorded: back.into(), ..columns.clone() }.check().expect("columns");
     let mut other = columns;
     other.recorded.uses.tensor.change(0, |tensor| *tensor = 9);
     let error = other.check().expect_err("no such tensor").to_string();

@@ -137,7 +137,7 @@ fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
         precision: data.getattr("precision")?.try_iter()?.map(|each| loss(&each?)).collect::<PyResult<_>>()?,
         basis: data.getattr("basis")?.try_iter()?.map(|each| basis(&each?)).collect::<PyResult<_>>()?,
         compile: compiled(&data.getattr("compile")?)?,
-        recorded: recorded(&data.getattr("recorded")?)?,
+        recorded: recorded(&data.getattr("recorded")?)?.into(),
         advice: LazyAdvice::known(advised(&data.getattr("advice")?)?),
     };
     Ok(columns)
@@ -220,8 +220,8 @@ fn of_cores(
         let mut run = core.with(py, |core, _| Ok(RunColumns::of(core, kernel)))?;
         // Beside others on the chip, what was compiled takes longer than alone.
         run.compile = core.compiled()?.map(|made| CompileFigures { compiled_us: run.latency_us(), ..made });
-        run.recorded.callers = core.callers()?;
-        run.recorded.sources = texts(&run, text_of)?;
+        let sources = texts(&run, text_of)?;
+        run.recorded.tell(sources, core.callers()?);
         Ok(PyProfile { profile: Profile::of_run(run) })
     };
     cores.iter().map(profile).collect()
@@ -330,7 +330,7 @@ impl PyProfile {
         Ok(PyBytes::new(py, &door::compute(py, || self.profile.to_perfetto())?))
     }
 
-    /// What the core that ends last recorded, by the fields of `ProfileData`.
+    /// What the core that ends last recorded, by the fields of `ProfileData`; what takes long to make is apart.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = self.profile.columns();
         let fields = PyDict::new(py);
@@ -349,10 +349,19 @@ impl PyProfile {
         fields.set_item("precision", to_python(py, &columns.precision)?)?;
         fields.set_item("basis", to_python(py, &columns.basis)?)?;
         fields.set_item("compile", to_python(py, &columns.compile)?)?;
-        let recorded = (!columns.recorded.is_empty()).then_some(&columns.recorded);
-        fields.set_item("recorded", to_python(py, &recorded)?)?;
-        fields.set_item("advice", to_python(py, &door::compute(py, || columns.advice.get())?)?)?;
         Ok(fields)
+    }
+
+    /// What reports show beside figures; None where nobody kept it.
+    fn recorded<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let recorded = &self.profile.columns().recorded;
+        let is_empty = door::compute(py, || recorded.is_empty())?;
+        to_python(py, &(!is_empty).then_some(recorded))
+    }
+
+    /// What would make it faster; None where nobody can look.
+    fn advice<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &door::compute(py, || self.profile.columns().advice.get())?)
     }
 }
 

@@ -123,7 +123,7 @@ def new_tensor(
         return _shared(lengths, dtype.name, name or "", address)
     try:
         place = address if address is None else _address(address)
-        return core().allocate(lengths, dtype.name, buffer.code, name or bound_name(), place)
+        return core().allocate(lengths, dtype.name, buffer.code, name or bound_name(1), place)
     except (TypeError, OverflowError):
         _check_spelling(lengths, name)
         raise

@@ -71,8 +71,10 @@ def _is_passed_over(code: types.CodeType) -> bool:
     return foreign or is_own(code)
 
 
-def bound_name() -> str:
+def bound_name(above: int = 0) -> str:
     """Return the name that the kernel gives to what is made now, from its line's text.
+
+    `above` says how many callers are known to be the package's own: a tensor is made often.
 
     It is the variable that the call's result is bound to; of a call that is part of an expression
     the call's own text, as far as it fits; of a function's result, what its caller calls it.
@@ -80,7 +82,7 @@ def bound_name() -> str:
     """
     if _held.names:
         return _held.names[-1]
-    frame: types.FrameType | None = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1 + above)
     while frame is not None:
         code = frame.f_code
         place = (id(code), frame.f_lasti)

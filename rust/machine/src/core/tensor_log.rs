@@ -168,6 +168,18 @@ impl TensorLog {
         (self.went.len() - 1) as u32
     }
 
+    /// The same, but for what tells tensors that come or are used later.
+    pub fn without_numbers(&self) -> Self {
+        Self {
+            tensors: self.tensors.clone(),
+            went: self.went.clone(),
+            uses: self.uses.clone(),
+            names: Numbered { list: self.names.list.clone(), numbers: HashMap::new() },
+            shapes: Numbered { list: self.shapes.list.clone(), numbers: HashMap::new() },
+            numbers: HashMap::default(),
+        }
+    }
+
     /// Uses of tensors, by rising instruction.
     pub fn uses(&self) -> &PackedRows<TensorUse> {
         &self.uses

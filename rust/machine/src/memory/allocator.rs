@@ -6,6 +6,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use smallvec::SmallVec;
+
+use super::tenancy::ENDLESS;
 use crate::by_number::ByNumber;
 use crate::storage::{Buffer, Release, Storage};
 
@@ -37,7 +40,7 @@ impl Released {
 }
 
 /// Neighbouring bytes of a partition with one history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     start: usize,
     end: usize,
@@ -292,7 +295,7 @@ impl Allocator {
             self.tenants.insert(place, id);
         }
         self.is_ragged |= !(start.is_multiple_of(self.unit) && end.is_multiple_of(self.unit));
-        self.change(start, end, |segment, live, _| {
+        self.change(start, end, true, |segment, live, _| {
             if segment.users == 0 {
                 *live += segment.end - segment.start;
             }
@@ -312,7 +315,7 @@ impl Allocator {
             }
         }
         self.clock += 1;
-        self.change(start, end, |segment, live, clock| {
+        self.change(start, end, false, |segment, live, clock| {
             segment.users = segment.users.saturating_sub(1);
             if segment.users == 0 {
                 segment.stamp = clock;
@@ -321,51 +324,51 @@ impl Allocator {
         });
     }
 
-    fn change(&mut self, start: usize, end: usize, apply: impl Fn(&mut Segment, &mut usize, u64)) {
+    /// Changes the segments of some bytes. `comes`: a tensor comes there, and what it lies beside stays a segment of its
+    /// own while both are used: whoever goes first would cut them again, and thousands of segments move for each cut.
+    fn change(&mut self, start: usize, end: usize, comes: bool, apply: impl Fn(&mut Segment, &mut usize, u64)) {
         if start >= end {
             return;
         }
-        for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
-            if let Ok(place) = self.ages.binary_search(&(segment.stamp, segment.start)) {
+        // Those that hold any of these bytes or lie beside them: all that can be cut or joined.
+        let first = self.segments.partition_point(|segment| segment.end < start);
+        let touched = self.segments[first..].iter().take_while(|segment| segment.start <= end).count();
+        let old = &self.segments[first..first + touched];
+        let mut new: SmallVec<[Segment; 8]> = SmallVec::new();
+        for segment in old {
+            let (low, high) = (segment.start.clamp(start, end), segment.end.clamp(start, end));
+            for (from, to) in
+                [(segment.start, low.min(segment.end)), (low, high), (high.max(segment.start), segment.end)]
+            {
+                if from >= to {
+                    continue;
+                }
+                let mut part = Segment { start: from, end: to, ..*segment };
+                if from >= start && to <= end {
+                    apply(&mut part, &mut self.live, self.clock);
+                }
+                let stays_cut = comes && part.users > 0 && (from == start || from == end) && self.usable < ENDLESS;
+                match new.last_mut() {
+                    Some(last) if (last.users, last.stamp) == (part.users, part.stamp) && !stays_cut => last.end = to,
+                    _ => new.push(part),
+                }
+            }
+        }
+        let age = |segment: &Segment| (segment.users == 0).then_some((segment.stamp, segment.start));
+        for gone in old.iter().filter_map(age).filter(|&gone| !new.iter().any(|segment| age(segment) == Some(gone))) {
+            if let Ok(place) = self.ages.binary_search(&gone) {
                 self.ages.remove(place);
             }
         }
-        self.split(start);
-        self.split(end);
-        let first = self.segments.partition_point(|segment| segment.end <= start);
-        let last = self.segments.partition_point(|segment| segment.start < end);
-        for segment in &mut self.segments[first..last] {
-            apply(segment, &mut self.live, self.clock);
+        for come in new.iter().filter_map(age).filter(|&come| !old.iter().any(|segment| age(segment) == Some(come))) {
+            let place = self.ages.partition_point(|other| *other < come);
+            self.ages.insert(place, come);
         }
-        // Only seams inside and at the ends of the range can have vanished.
-        let (low, high) = (first.saturating_sub(1), (last + 1).min(self.segments.len()));
-        let mut kept = low;
-        for index in low + 1..high {
-            let segment = self.segments[index].clone();
-            let previous = &mut self.segments[kept];
-            if (previous.users, previous.stamp) == (segment.users, segment.stamp) {
-                previous.end = segment.end;
-            } else {
-                kept += 1;
-                self.segments[kept] = segment;
-            }
-        }
-        self.segments.drain(kept + 1..high);
-        for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
-            let age = (segment.stamp, segment.start);
-            let place = self.ages.partition_point(|other| *other < age);
-            self.ages.insert(place, age);
-        }
-    }
-
-    fn split(&mut self, at: usize) {
-        let index = self.segments.partition_point(|segment| segment.end <= at);
-        if let Some(segment) = self.segments.get_mut(index)
-            && segment.start < at
-        {
-            let tail = Segment { start: at, ..segment.clone() };
-            segment.end = at;
-            self.segments.insert(index + 1, tail);
+        // There may be thousands behind: as many as before are written in their places.
+        if new.len() == touched {
+            self.segments[first..first + touched].copy_from_slice(&new);
+        } else {
+            self.segments.splice(first..first + touched, new);
         }
     }
 
@@ -381,12 +384,6 @@ impl Allocator {
         live.sort_by_key(|storage| (std::cmp::Reverse(storage.place.map_or(0, |place| place.bytes)), storage.id));
         live
     }
-}
-
-/// The segments that hold any of these bytes or lie beside them: all that a change of them can alter.
-fn touching(segments: &[Segment], start: usize, end: usize) -> impl Iterator<Item = &Segment> {
-    let first = segments.partition_point(|segment| segment.end < start);
-    segments[first..].iter().take_while(move |segment| segment.start <= end)
 }
 
 #[cfg(test)]

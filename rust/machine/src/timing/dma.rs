@@ -84,7 +84,8 @@ impl Moved {
 /// All DMA engines and queues of the core.
 #[derive(Clone, Debug)]
 pub(crate) struct DmaEngines {
-    partitions: u64,
+    /// The first partition of each engine, and how many partitions there are.
+    edges: Vec<u64>,
     rate: f64,
     descriptor: f64,
     descriptor_floor: f64,
@@ -109,8 +110,10 @@ impl DmaEngines {
     pub(crate) fn new(arch: &ArchSpec) -> Self {
         let nanoseconds = |figure: f64| Picos::from_nanoseconds(figure).0;
         let rows = arch.partitions.div_ceil(arch.dma_engines);
+        // Row r belongs to engine r * engines / partitions: engine e has the rows from ceil(e * partitions / engines).
+        let edge = |engine: u64| (engine * arch.partitions).div_ceil(arch.dma_engines);
         Self {
-            partitions: arch.partitions,
+            edges: (0..=arch.dma_engines).map(edge).collect(),
             rate: arch.dma_engine_bytes_per_ns,
             descriptor: arch.dma_descriptor_ns,
             descriptor_floor: arch.dma_descriptor_floor_ns,
@@ -230,12 +233,20 @@ impl DmaEngines {
         let rate = self.rate * transfer.rate_share;
         let hbm_bytes = transfer.hbm_read.saturating_add(transfer.hbm_write);
         let drawn = hbm_bytes as f64 / transfer.rows.saturating_mul(transfer.row_bytes).max(1) as f64 / self.hbm_part;
-        for (position, (engine, rows)) in shares(transfer, self.engines.len() as u64, self.partitions).enumerate() {
+        let takes = |rows: u64| {
             let share_bytes = rows.saturating_mul(transfer.row_bytes);
             let descriptors = rows.saturating_mul(transfer.row_descriptors);
             let streamed = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
             let least = (descriptors as f64 * self.descriptor_floor).max(share_bytes as f64 * drawn);
-            let work = Picos::from_nanoseconds(streamed.max(least)).0;
+            (rows, share_bytes, Picos::from_nanoseconds(streamed.max(least)).0)
+        };
+        // Engines mostly have as many rows each.
+        let mut share = takes(0);
+        for (position, (engine, rows)) in shares(transfer, self.engines.len() as u64, &self.edges).enumerate() {
+            if share.0 != rows {
+                share = takes(rows);
+            }
+            let (_, share_bytes, work) = share;
             let mut issue = begin.at.saturating_add(self.stagger.saturating_mul(position as u64));
             let alone = issue.saturating_add(work);
             undisturbed = undisturbed.max(alone);
@@ -287,23 +298,23 @@ fn generator(trigger: Option<Engine>) -> usize {
     }
 }
 
-/// The engines that move a transfer and how many of its rows each one has.
-fn shares(transfer: &Transfer, engines: u64, partitions: u64) -> impl Iterator<Item = (usize, u64)> {
+/// The engines that move a transfer and how many of its rows each one has; `edges`: which partitions are whose.
+fn shares(transfer: &Transfer, engines: u64, edges: &[u64]) -> impl Iterator<Item = (usize, u64)> + use<> {
     let (rows, first_row) = (transfer.rows, transfer.first_row);
     let mut dealt: SmallVec<[u64; 16]> = SmallVec::from_elem(0, engines as usize);
     if transfer.route == Route::Hbm {
-        for (engine, share) in dealt.iter_mut().enumerate() {
-            *share = rows / engines + u64::from((engine as u64) < rows % engines);
+        let (each, more) = (rows / engines, rows % engines);
+        for (engine, share) in (0..).zip(&mut dealt) {
+            *share = each + u64::from(engine < more);
         }
     } else {
-        // Row r belongs to engine r * engines / partitions: engine e has the rows from ceil(e * partitions / engines).
+        let partitions = edges.last().copied().unwrap_or(1);
         let from = first_row % partitions;
-        let until = from + rows % partitions;
-        for (engine, share) in dealt.iter_mut().enumerate() {
-            let edge = |engine: u64| (engine * partitions).div_ceil(engines);
-            let (low, high) = (edge(engine as u64), edge(engine as u64 + 1));
+        let (rounds, until) = (rows / partitions, from + rows % partitions);
+        for (share, edges) in dealt.iter_mut().zip(edges.windows(2)) {
+            let (low, high) = (edges[0], edges[1]);
             let within = |low: u64, high: u64| until.min(high).saturating_sub(from.max(low));
-            *share = rows / partitions * (high - low) + within(low, high) + within(low + partitions, high + partitions);
+            *share = rounds * (high - low) + within(low, high) + within(low + partitions, high + partitions);
         }
     }
     dealt.into_iter().enumerate().filter(|(_, rows)| *rows > 0)
@@ -370,6 +381,9 @@ impl Server {
         let index = self.position(start);
         let before = self.shares.get(index).map_or(self.total - work, |share| share.before);
         let mut lead = self.lead(index).max(start.saturating_sub(before));
+        if index == self.shares.len() {
+            return self.shares.push(Admitted { start, before, lead });
+        }
         self.shares.insert(index, Admitted { start, before, lead });
         for share in &mut self.shares[index + 1..] {
             share.before = share.before.saturating_add(work);

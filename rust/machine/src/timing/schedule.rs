@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::record::{NO_QUEUE, Record, TransferRecord};
+use super::record::{Record, TransferRecord, TriggerRecord};
 use crate::packed::PackedRows;
 use crate::time::Picos;
 
@@ -108,14 +108,12 @@ fn serve(shares: &[Share], places: &mut [u32], mut tell: impl FnMut(u32, u64, u6
     }
 }
 
-/// Sets the starts of transfers to those of their first pieces, and how long their queues stood idle before.
-pub(crate) fn set_starts(records: &mut PackedRows<Record>, pieces: &[TransferRecord]) {
+/// Sets the starts of transfers to those of their first pieces, and how long their queues stood idle before. `triggers`:
+/// of every transfer; no other instruction is in a queue of theirs.
+pub(crate) fn set_starts(records: &mut PackedRows<Record>, triggers: &[TriggerRecord], pieces: &[TransferRecord]) {
     let mut of_transfers = pieces.chunk_by(|piece, next| piece.id == next.id).peekable();
     let mut free: Vec<Picos> = Vec::new();
-    records.change_each(|record| {
-        if record.queue == NO_QUEUE {
-            return;
-        }
+    records.change_at(triggers.iter().map(|trigger| trigger.id as usize), |record| {
         let queue = usize::from(record.queue);
         if queue >= free.len() {
             free.resize(queue + 1, Picos::ZERO);

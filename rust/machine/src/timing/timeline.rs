@@ -244,7 +244,7 @@ impl Timeline {
     pub fn schedule(&mut self) {
         if self.scheduled < self.shares.len() {
             self.transfers = pieces(&self.shares);
-            set_starts(&mut self.records, &self.transfers);
+            set_starts(&mut self.records, &self.triggers, &self.transfers);
             self.scheduled = self.shares.len();
             self.asked.take();
         }
@@ -256,7 +256,7 @@ impl Timeline {
         }
         let (records, transfers) = self.asked.get_or_init(|| {
             let (mut records, transfers) = (self.records.clone(), pieces(&self.shares));
-            set_starts(&mut records, &transfers);
+            set_starts(&mut records, &self.triggers, &transfers);
             (records, transfers)
         });
         (records, transfers)

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
 use trn3_machine::core::NeuronCore;
+use trn3_machine::timing::graph::RunGraph;
 
 use source::RunSource;
 
@@ -65,7 +66,19 @@ pub struct LazyAdvice {
 impl LazyAdvice {
     /// Of a core's run so far.
     pub fn of(core: &NeuronCore, peaks: [u64; 2], is_compiled: bool) -> Self {
-        Self { source: RunSource::of(core, peaks, is_compiled).map(Arc::new), found: Arc::default() }
+        let graph = core.timeline.graph().map(|graph| Arc::new(graph.clone()));
+        Self::of_graph(core, graph, peaks, is_compiled)
+    }
+
+    /// As [`LazyAdvice::of`], where the run's graph is there already.
+    pub(crate) fn of_graph(
+        core: &NeuronCore,
+        graph: Option<Arc<RunGraph>>,
+        peaks: [u64; 2],
+        is_compiled: bool,
+    ) -> Self {
+        let source = graph.map(|graph| Arc::new(RunSource::of(core, graph, peaks, is_compiled)));
+        Self { source, found: Arc::default() }
     }
 
     /// As it was found before.

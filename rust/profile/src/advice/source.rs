@@ -1,5 +1,7 @@
 //! What advice is looked for in: a run's graph, and what its instructions could be instead.
 
+use std::sync::Arc;
+
 use trn3_machine::core::{Choices, NeuronCore};
 use trn3_machine::site::{Site, SiteId};
 use trn3_machine::storage::Buffer;
@@ -8,7 +10,7 @@ use trn3_machine::timing::graph::{EdgeKind, RunGraph};
 use crate::text::printable;
 
 pub(super) struct RunSource {
-    pub(super) graph: RunGraph,
+    pub(super) graph: Arc<RunGraph>,
     choices: Option<Choices>,
     sites: Vec<Site>,
     opcodes: Vec<&'static str>,
@@ -18,25 +20,24 @@ pub(super) struct RunSource {
 }
 
 impl RunSource {
-    pub(super) fn of(core: &NeuronCore, peaks: [u64; 2], is_compiled: bool) -> Option<Self> {
-        let graph = core.timeline.graph()?.clone();
+    pub(super) fn of(core: &NeuronCore, graph: Arc<RunGraph>, peaks: [u64; 2], is_compiled: bool) -> Self {
         let arch = core.arch();
         let all = [arch.sbuf_usable_bytes(), arch.psum_partition_bytes()];
         let choices = core.choices().filter(|choices| choices.len() == graph.steps().len() && !is_compiled);
-        Some(Self {
+        Self {
             graph,
             choices: choices.cloned(),
             sites: core.sites.all(),
             opcodes: core.opcodes.opcodes().to_vec(),
             spare: [all[0].saturating_sub(peaks[0]), all[1].saturating_sub(peaks[1])],
             is_compiled,
-        })
+        }
     }
 
     /// The same with all rows as they came: a search goes through them again and again.
     pub(super) fn opened(&self) -> Self {
         Self {
-            graph: self.graph.opened(),
+            graph: Arc::new(self.graph.opened()),
             choices: self.choices.as_ref().map(Choices::opened),
             sites: self.sites.clone(),
             opcodes: self.opcodes.clone(),

@@ -5,7 +5,7 @@ use crate::arch::ArchSpec;
 use crate::check::{Check, DMA, SBUF};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::turn::turned;
+use crate::isa::turn::turn;
 use crate::isa::{Instruction, OperandRole};
 use crate::memory::OutOfBounds;
 use crate::state::State;
@@ -178,7 +178,8 @@ impl Instruction for DmaTranspose {
         let shape = &self.src.shape;
         let (first, last) = (shape[0], shape[shape.len() - 1]);
         let middle = bits.len() / (first * last).max(1);
-        let turned = turned(&bits, first, middle, last)?;
+        let mut turned = Vec::new();
+        turn(&bits, [first, middle, last], &mut turned)?;
         match state.memory.performed_rows(src)? {
             None => state.memory.write_words(&self.dst, &turned, self.src.dtype, None),
             Some(rows) => {

@@ -9,7 +9,7 @@ use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::turn::turned;
+use crate::isa::turn::turn;
 use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
@@ -40,7 +40,11 @@ pub(super) fn write_transposed(
 ) -> Result<()> {
     let arch = state.arch.clone();
     let target = super::operand(&arch, target);
-    state.memory.write_words(target, &turned(bits, rows, 1, columns)?, moved, None)?;
+    let mut turned = state.words_for(bits.len());
+    turn(bits, [rows, 1, columns], &mut turned)?;
+    let written = state.memory.write_words(target, &turned, moved, None);
+    state.keep_words(turned);
+    written?;
     state.memory.mark_psum_matmul(target)
 }
 
@@ -168,9 +172,16 @@ impl Instruction for NcTranspose {
         }
         let bits = state.read_words(&self.data)?;
         let (rows, columns) = (self.data.partitions(), self.data.free_size());
-        if self.uses_array() {
-            return write_transposed(state, &self.target(&check)?, self.data.dtype, &bits, rows, columns);
-        }
-        state.memory.write_words(&self.dst, &turned(&bits, rows, 1, columns)?, self.data.dtype, None)
+        let written = if self.uses_array() {
+            write_transposed(state, &self.target(&check)?, self.data.dtype, &bits, rows, columns)
+        } else {
+            let mut turned = state.words_for(bits.len());
+            turn(&bits, [rows, 1, columns], &mut turned)?;
+            let written = state.memory.write_words(&self.dst, &turned, self.data.dtype, None);
+            state.keep_words(turned);
+            written
+        };
+        state.keep_words(bits);
+        written
     }
 }
