@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use trn3_machine::core::NeuronCore;
 use trn3_machine::timing::graph::RunGraph;
 
-use crate::record::KeptRun;
+use crate::kept_run::KeptRun;
 use crate::recorded::Recorded;
 
 /// [`Recorded`], made of what the machine kept when it is first looked at.

@@ -57,6 +57,7 @@ mod error;
 mod figures;
 mod findings;
 mod intervals;
+mod kept_run;
 mod lazy_recorded;
 mod lines;
 mod machine_figures;

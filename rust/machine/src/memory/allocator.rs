@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use smallvec::SmallVec;
 
-use super::tenancy::ENDLESS;
 use crate::by_number::ByNumber;
 use crate::storage::{Buffer, Release, Storage};
 
@@ -81,6 +80,9 @@ pub(super) struct Allocator {
 
 /// Sizes of tensors whose last place's age is kept **(choice)**: kernels have a few.
 const SIZES: usize = 32;
+
+/// Bytes of a partition without end.
+pub(super) const ENDLESS: usize = 1 << 48;
 
 /// Share of the usable bytes below which a tensor counts as small.
 const SMALL_SHARE: usize = 64;

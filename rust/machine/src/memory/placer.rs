@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::allocate::label;
-use super::allocator::Allocator;
-use super::tenancy::ENDLESS;
+use super::allocator::{Allocator, ENDLESS};
 use super::{Request, SBUF_ALIGNMENT, size};
 use crate::arch::ArchSpec;
 use crate::error::Error;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::allocate::label;
-use super::allocator::Allocator;
+use super::allocator::{Allocator, ENDLESS};
 use super::on_chip::ANNEX;
 use super::{Memory, Request};
 use crate::error::{Error, Result};
@@ -29,9 +29,6 @@ pub(super) struct Places {
     /// Whether all tensors without an address lie in the annex, which then has no end.
     is_unlimited: bool,
 }
-
-/// Bytes of an annex without end.
-pub(super) const ENDLESS: usize = 1 << 48;
 
 impl Places {
     pub(super) fn new(partition_bytes: usize, usable: usize, unit: usize, is_unlimited: bool) -> Self {

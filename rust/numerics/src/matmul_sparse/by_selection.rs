@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Job;
 use super::kernels::{Kernels, Selection};
+use super::spans::{PAIR_WORDS, ROW_WORDS, SPAN};
 use crate::array::{AlignedBytes, ArrayView};
 use crate::cast::decode;
 use crate::error::Result;
@@ -14,12 +15,6 @@ use crate::par;
 use crate::simd::{ActiveLevel, LANES};
 use crate::sparse::{SparseView, magnitude_mask};
 
-/// k that a register holds of a row, in which places of stored values are counted.
-pub(super) const SPAN: usize = 32;
-/// 32-bit words of a row's span: bfloat16 codes in the order of k.
-pub(super) const ROW_WORDS: usize = SPAN / 2;
-/// 32-bit words of a pair of slots of a column: their places, and their values.
-pub(super) const PAIR_WORDS: usize = 2;
 /// Words of a right panel: 16 KiB, half of a small L1.
 const PANEL_WORDS: usize = 1 << 12;
 

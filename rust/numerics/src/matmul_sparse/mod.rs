@@ -6,6 +6,7 @@ mod kernels;
 mod lists;
 mod scalar;
 mod simd;
+mod spans;
 
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
 use crate::cast::{Draws, Rounding, decode};

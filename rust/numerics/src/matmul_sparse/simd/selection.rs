@@ -8,7 +8,7 @@
 use std::arch::x86_64::{__m512, __m512i};
 
 use crate::matmul::{Accumulators, Block, Tile, join, on_part};
-use crate::matmul_sparse::by_selection::{PAIR_WORDS, ROW_WORDS, SPAN};
+use crate::matmul_sparse::spans::{PAIR_WORDS, ROW_WORDS, SPAN};
 use crate::simd::{Avx512, Avx512Bf16, LANES, Lanes, prefetch};
 
 /// Multiplies the panels of `left` ([span, row, k]) and `right` ([span, vector of columns, pair of slots, places then values])
