@@ -172,9 +172,13 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> str:
 
 
 def key() -> str:
-    """Return what tables are kept by: the CPU's name, and the newest instructions it has."""
+    """Return what tables are kept by: the CPU's name, and what tells those of one name apart."""
+    parts = [host.cpu_model()]
+    if host.cpu_field("vendor_id") == "AuthenticAMD":
+        # Guests see one name for all generations, and two of them have the same instructions.
+        parts.append(f"family {host.cpu_field('cpu family')} model {host.cpu_field('model')}")
     newest = [name for name in host.FEATURES if name in host.cpu_features()]
-    return f"{host.cpu_model()}, {newest[-1]}" if newest else host.cpu_model()
+    return ", ".join([*parts, *newest[-1:]])
 
 
 def write_page(page: Path, rows: Sequence[Row], limits: dict[str, float]) -> None:
