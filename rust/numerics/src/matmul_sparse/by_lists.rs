@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::Job;
-use super::kernels::{Kernels, PANEL_ROWS};
-use super::lists::{COLUMNS, Form, Lists, Slots};
+use super::kernels::Kernels;
+use super::lists::{COLUMNS, Lists, PANEL_ROWS, Slots};
 use crate::array::AlignedBytes;
 use crate::cast::decode;
 use crate::error::Result;
@@ -97,7 +97,6 @@ impl Job<'_> {
             self.psum.start(outputs.clone(), values)?;
         }
         let stripe = Stripe { first, rows: values.len() / self.n, out: Accumulators::new(values, self.n) };
-        let form = Form { width: PANEL_ROWS, tile: TILE };
         let tiles = self.k.div_ceil(TILE);
         let columns = self.n.min(LISTED_COLUMNS).next_multiple_of(COLUMNS);
         // Draws come tile by tile.
@@ -108,7 +107,7 @@ impl Job<'_> {
             let draws = self.psum.draws(tile, outputs.clone(), &mut drawn)?;
             for column in (0..self.n).step_by(LISTED_COLUMNS) {
                 let columns = column..self.n.min(column + LISTED_COLUMNS);
-                self.list(form, tiles.clone(), columns.clone(), lists)?;
+                self.list(tiles.clone(), columns.clone(), lists)?;
                 let in_hand = InHand { lists, tiles: tiles.clone(), columns, draws };
                 self.multiply(kernels, &stripe, &in_hand)?;
             }
@@ -117,12 +116,12 @@ impl Job<'_> {
     }
 
     /// Makes the lists of some tiles and columns.
-    fn list(&self, form: Form, tiles: Range<usize>, columns: Range<usize>, lists: &mut Lists) -> Result<()> {
+    fn list(&self, tiles: Range<usize>, columns: Range<usize>, lists: &mut Lists) -> Result<()> {
         let (values, indices) = (self.w.values(), self.w.indices());
         let (keep, group) = (self.w.pattern().keep(), self.w.pattern().group());
         let runs = values.runs_along(1);
         let k = self.k.min(tiles.end * TILE) - tiles.start * TILE;
-        lists.build(form, k, columns.len(), self.capacity(), |tile, block, filler| {
+        lists.build(k, columns.len(), self.capacity(), |tile, block, filler| {
             let start = (tiles.start + tile) * TILE;
             let end = self.k.min(start + TILE);
             let first = columns.start + block.start;

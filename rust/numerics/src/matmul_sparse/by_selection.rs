@@ -12,21 +12,17 @@ use crate::error::Result;
 use crate::format::Format;
 use crate::matmul::{Accumulators, Block, Factors, Operand, Packer, Side, is_dot_exact};
 use crate::par;
-use crate::simd::{ActiveLevel, LANES};
-use crate::sparse::{SparseView, magnitude_mask};
+use crate::simd::LANES;
+use crate::sparse::magnitude_mask;
 
 /// Words of a right panel: 16 KiB, half of a small L1.
 const PANEL_WORDS: usize = 1 << 12;
 
 /// Dense rows and compressed columns.
 pub(super) struct Selected<'a> {
-    level: ActiveLevel,
+    job: &'a Job<'a>,
     kernels: Kernels,
     selection: &'static Selection,
-    a: &'a Operand<'a>,
-    w: &'a SparseView<'a>,
-    k: usize,
-    n: usize,
 }
 
 impl<'a> Selected<'a> {
@@ -41,12 +37,12 @@ impl<'a> Selected<'a> {
         if !is_dot_exact(job.level, kernels.chains, &job.a, &values)? || !is_finite(&job.codes)? {
             return Ok(None);
         }
-        Ok(Some(Self { level: job.level, kernels, selection, a: &job.a, w: job.w, k: job.k, n: job.n }))
+        Ok(Some(Self { job, kernels, selection }))
     }
 
     /// Slots of a span.
     fn slots(&self) -> usize {
-        SPAN / self.w.pattern().group() * self.w.pattern().keep()
+        SPAN / self.job.w.pattern().group() * self.job.w.pattern().keep()
     }
 
     fn pairs(&self) -> usize {
@@ -55,7 +51,7 @@ impl<'a> Selected<'a> {
 
     fn pack_rows(&self, outer: Range<usize>, k: Range<usize>, panels: &mut [u32]) {
         let (width, words) = (self.panel(Side::Left), self.words(Side::Left, k.len()));
-        let packer = Packer::new(self.a, self.level, self.kernels.chains, 2, k);
+        let packer = Packer::new(&self.job.a, self.job.level, self.kernels.chains, 2, k);
         packer.along(width, words, outer, panels, |rows, panel| {
             let spans: &mut [[u8; 2 * SPAN]] = bytemuck::cast_slice_mut(panel);
             for (row, codes) in rows.iter().enumerate() {
@@ -76,8 +72,8 @@ impl<'a> Selected<'a> {
     }
 
     fn pack_columns(&self, columns: Range<usize>, k: Range<usize>, panels: &mut [u32]) {
-        let (values, indices) = (self.w.values(), self.w.indices());
-        let (keep, group) = (self.w.pattern().keep(), self.w.pattern().group());
+        let (values, indices) = (self.job.w.values(), self.job.w.indices());
+        let (keep, group) = (self.job.w.pattern().keep(), self.job.w.pattern().group());
         let runs = values.runs_along(1);
         let width = self.panel(Side::Right);
         let (slots, pairs) = (self.slots(), self.pairs());
@@ -99,9 +95,9 @@ impl<'a> Selected<'a> {
                         continue;
                     }
                     let line = values.line(&[first + slot, columns.start], 1, runs, columns.len(), &mut codes);
-                    decode(self.level, values.format(), line, decoded);
+                    decode(self.job.level, values.format(), line, decoded);
                     let base = (slot / keep * group) as u32;
-                    let indices = &indices[(first + slot) * self.n + columns.start..][..columns.len()];
+                    let indices = &indices[(first + slot) * self.job.n + columns.start..][..columns.len()];
                     for (place, index) in places.iter_mut().zip(indices) {
                         *place = base + u32::from(*index);
                     }
@@ -120,7 +116,7 @@ impl<'a> Selected<'a> {
 
 impl Factors for Selected<'_> {
     fn k(&self) -> usize {
-        self.k
+        self.job.k
     }
 
     fn k_at_once(&self) -> usize {
@@ -129,8 +125,8 @@ impl Factors for Selected<'_> {
 
     fn outer(&self, side: Side) -> usize {
         match side {
-            Side::Left => self.a.outer(),
-            Side::Right => self.n,
+            Side::Left => self.job.a.outer(),
+            Side::Right => self.job.n,
         }
     }
 

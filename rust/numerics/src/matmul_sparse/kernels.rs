@@ -7,9 +7,6 @@ use super::simd::selection;
 use crate::matmul::{Accumulators, Block, Chains};
 use crate::simd::{ActiveLevel, LANES, PerLevel, kernel, per_level};
 
-/// Rows of a list's panel.
-pub(super) const PANEL_ROWS: usize = lists::PANEL_VECTORS * LANES;
-
 /// One level's kernels of products by lists.
 pub(super) struct ListChains {
     /// See [`lists::multiply`].

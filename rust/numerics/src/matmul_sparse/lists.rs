@@ -5,8 +5,12 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use crate::error::Result;
+use crate::matmul::TILE;
 use crate::par;
+use crate::simd::LANES;
 
+/// Rows of a panel that lists are made for: with the 128 k of a tile it takes 32 KiB of L1.
+pub(super) const PANEL_ROWS: usize = 4 * LANES;
 /// Columns whose lists are built together.
 pub(crate) const COLUMNS: usize = 64;
 
@@ -33,23 +37,6 @@ pub(crate) struct Lists {
     capacity: usize,
     /// k of all tiles.
     k: usize,
-    form: Form,
-}
-
-/// The panels that lists are made for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Form {
-    /// Rows of a panel.
-    pub(crate) width: usize,
-    /// k of a tile.
-    pub(crate) tile: usize,
-}
-
-impl Form {
-    /// Wraps for k that no panel has, which no counted entry names.
-    fn offset(self, k: u32) -> u32 {
-        k.wrapping_mul((self.width * 4) as u32)
-    }
 }
 
 impl Lists {
@@ -57,17 +44,15 @@ impl Lists {
     /// values of a block of columns. Each list has at most `capacity` stored values, zeros included.
     pub(crate) fn build(
         &mut self,
-        form: Form,
         k: usize,
         columns: usize,
         capacity: usize,
         fill: impl Fn(usize, Range<usize>, &mut Filler<'_>) + Sync,
     ) -> Result<()> {
-        self.form = form;
         self.k = k;
         self.columns = columns.next_multiple_of(COLUMNS);
         self.capacity = capacity;
-        let lists = k.div_ceil(form.tile) * self.columns;
+        let lists = k.div_ceil(TILE) * self.columns;
         if self.counts.len() < lists {
             self.counts.resize(lists, 0);
         }
@@ -80,7 +65,7 @@ impl Lists {
         par::for_each(entries.zip(counts).enumerate(), |(index, (entries, counts))| {
             counts.fill(0);
             let (tile, first) = (index / blocks, index % blocks * COLUMNS);
-            let mut filler = Filler { entries, counts, capacity, k: form.tile.min(k - tile * form.tile) as u32, form };
+            let mut filler = Filler { entries, counts, capacity, k: TILE.min(k - tile * TILE) as u32 };
             fill(tile, first..columns.min(first + COLUMNS), &mut filler);
         })
     }
@@ -92,8 +77,7 @@ impl Lists {
             entries: &self.entries[lists.start * self.capacity..lists.end * self.capacity],
             counts: &self.counts[lists],
             capacity: self.capacity,
-            k: self.form.tile.min(self.k - tile * self.form.tile),
-            form: self.form,
+            k: TILE.min(self.k - tile * TILE),
         }
     }
 }
@@ -105,7 +89,6 @@ pub(crate) struct Filler<'a> {
     capacity: usize,
     /// k of the tile.
     k: u32,
-    form: Form,
 }
 
 /// Stored values of a block of columns on their way into lists: slots in ascending k, each a row of columns.
@@ -142,7 +125,8 @@ impl Filler<'_> {
             let mut length = 0;
             for (at, value) in stored {
                 // Written in any case, counted if it is to stay: no branch to guess.
-                list[length] = Entry { offset: self.form.offset(at), value };
+                // The offset of a k that no panel has wraps; no counted entry has it.
+                list[length] = Entry { offset: at.wrapping_mul((PANEL_ROWS * size_of::<f32>()) as u32), value };
                 length += usize::from(at < self.k && value != 0.0);
             }
             *count = length as u8;
@@ -157,5 +141,4 @@ pub(crate) struct TileLists<'a> {
     pub(super) capacity: usize,
     /// k of the tile.
     pub(super) k: usize,
-    pub(super) form: Form,
 }

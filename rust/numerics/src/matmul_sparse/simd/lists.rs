@@ -4,11 +4,11 @@
 //! value times vectors of a packed panel that stays in L1.
 #![allow(unsafe_code)]
 
-use crate::matmul_sparse::lists::{Entry, TileLists};
+use crate::matmul_sparse::lists::{Entry, PANEL_ROWS, TileLists};
 use crate::simd::{LANES, Lanes};
 
-/// Rows of a panel: with 128 k it takes 32 KiB of L1.
-pub(crate) const PANEL_VECTORS: usize = 4;
+/// Vectors of a panel's rows.
+const PANEL_VECTORS: usize = PANEL_ROWS / LANES;
 
 /// Runs one tile's chain of every column on the tile's panel, of which `rows` rows matter, and lets the results join `sums`
 /// ([column, row]), or start them if they are the `first`. `AT_ONCE` columns are worked together.
@@ -21,11 +21,9 @@ pub(crate) fn multiply<L: Lanes, const AT_ONCE: usize>(
     first: bool,
     sums: &mut [f32],
 ) {
-    const WIDTH: usize = PANEL_VECTORS * LANES;
-    assert_eq!(lists.form.width, WIDTH, "lists made for another kernel");
-    assert!(panel.len() >= lists.k * WIDTH, "a panel of the lists' tile");
+    assert!(panel.len() >= lists.k * PANEL_ROWS, "a panel of the lists' tile");
     let columns = lists.counts.len();
-    assert!(sums.len() >= columns * WIDTH && lists.entries.len() >= columns * lists.capacity);
+    assert!(sums.len() >= columns * PANEL_ROWS && lists.entries.len() >= columns * lists.capacity);
     match rows.div_ceil(LANES) {
         0 => {}
         // SAFETY: the sums and the panel have the sizes just checked.
@@ -38,7 +36,7 @@ pub(crate) fn multiply<L: Lanes, const AT_ONCE: usize>(
 }
 
 /// # Safety
-/// The panel holds a whole tile of the lists' form; `sums` and the lists' entries all of their columns.
+/// The panel holds a whole tile; `sums` and the lists' entries all of their columns.
 #[inline(always)]
 unsafe fn columns_of<L: Lanes, const VECTORS: usize, const AT_ONCE: usize>(
     l: L,
@@ -96,7 +94,7 @@ unsafe fn chains<L: Lanes, const VECTORS: usize, const AT_ONCE: usize>(
     }
     for (at, chains) in chains.iter().enumerate() {
         // SAFETY: `sums` holds all columns.
-        let sums = unsafe { sums.as_mut_ptr().add((column + at) * PANEL_VECTORS * LANES) };
+        let sums = unsafe { sums.as_mut_ptr().add((column + at) * PANEL_ROWS) };
         for (vector, chain) in chains.iter().enumerate() {
             // SAFETY: within the column's sums, as VECTORS is at most PANEL_VECTORS.
             let slot = unsafe { &mut *sums.add(vector * LANES).cast::<[f32; LANES]>() };
