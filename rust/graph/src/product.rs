@@ -68,8 +68,7 @@ impl<'t> Matrices<'t> {
         if self.dtype() == dtype {
             return Ok(Cow::Borrowed(self));
         }
-        let tensor = Tensor::from_floats(self.tensor.kind().with_dtype(dtype), self.tensor.floats()?.into_owned())?;
-        Ok(Cow::Owned(Self { tensor: Cow::Owned(tensor), ..self.clone() }))
+        Ok(Cow::Owned(Self { tensor: Cow::Owned(self.tensor.in_dtype(dtype)?), ..self.clone() }))
     }
 
     pub(crate) fn view(&self) -> Result<ArrayView<'_>> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use trn3_machine::dtype::DType;
-use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, cast, for_each};
+use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, ElementSource, Format, cast, for_each};
 
 use crate::error::{GraphError, Result};
 use crate::tensor_type::TensorType;
@@ -124,10 +124,15 @@ impl Tensor {
             return Self::new(kind, Words::Four(Arc::new(bytemuck::cast_vec(values))));
         }
         let length = [values.len()];
-        let source = ArrayView::new(&values, &length)?.into();
+        Self::rounded(kind, &ArrayView::new(&values, &length)?.into(), format)
+    }
+
+    /// The numbers of the elements of a source, rounded to nearest in the format of the type.
+    fn rounded(kind: TensorType, source: &ElementSource<'_>, format: Format) -> Result<Self> {
+        let length = [kind.elements()];
         let round = |bytes: &mut [u8]| {
             let out = ArrayMut::from_codes(format, bytes, &length)?;
-            cast(&source, out, CastOptions::default(), Draws::None)
+            cast(source, out, CastOptions::default(), Draws::None)
         };
         let words = if format.item_size() == 1 {
             let mut codes = vec![0u8; length[0]];
@@ -143,6 +148,17 @@ impl Tensor {
             Words::Four(Arc::new(codes))
         };
         Self::new(kind, words)
+    }
+
+    /// The same numbers in another floating-point type, rounded to nearest; every NaN is the canonical one.
+    ///
+    /// # Errors
+    /// [`GraphError::Argument`] where either type is no float; [`GraphError::Numerics`].
+    pub(crate) fn in_dtype(&self, dtype: DType) -> Result<Self> {
+        let kind = self.kind.with_dtype(dtype);
+        let (from, to) = (float_format(&self.kind)?, float_format(&kind)?);
+        let length = [self.kind.elements()];
+        Self::rounded(kind, &ArrayView::from_codes(from, self.bytes(), &length)?.into(), to)
     }
 
     /// A value of whole numbers, which wrap at the type's width; truth values of what is not zero.

@@ -43,7 +43,7 @@ impl TensorOperation for Convert {
             return Ok(vec![x.clone()]);
         }
         let made = match (x.kind().is_float(), kind.is_float()) {
-            (true, true) => Tensor::from_floats(kind, x.floats()?.into_owned())?,
+            (true, true) => x.in_dtype(kind.dtype)?,
             // An integer beyond 2^24 is rounded once, to float32, and by narrower types again: so do the engines.
             (false, true) => Tensor::from_floats(kind, x.integers()?.into_iter().map(|value| value as f32).collect())?,
             (true, false) if kind.is_bool() => {
