@@ -42,8 +42,8 @@ fn test_activate_float32_over_the_whole_range_at_every_level() {
     }
 }
 
-/// As [`check_all_levels`], with each argument in all lanes of a vector of its own: where levels compute a vector anew for
-/// the sake of one lane, no neighbour hides what the others would have been.
+/// As [`check_all_levels`], with each argument in all lanes of a vector of its own: where levels compute a vector otherwise
+/// for the sake of one lane, no neighbour hides what the others would have been.
 fn check_alone(x: &[f32], function: ActivationFunction) {
     let expected = activate_at(SimdLevel::Scalar, x, function, 0.0);
     let repeated: Vec<f32> = x.iter().flat_map(|x| [*x; 16]).collect();
@@ -75,6 +75,38 @@ fn test_activate_what_is_quick_densely_at_every_level() {
     }
 }
 
+/// From a source, as [`activate_at`] does in place.
+fn activation_at(level: SimdLevel, x: &[f32], function: ActivationFunction) -> Vec<u32> {
+    let (mut values, shape) = (vec![0f32; x.len()], [x.len()]);
+    let source = ArrayView::new(x, &shape).expect("fits").into();
+    let out = ArrayMut::new(&mut values, &shape).expect("fits");
+    with_level(level, || activation(&source, function, 0.0, out)).expect("available level").expect("valid call");
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn test_activate_what_is_in_doubt_of_any_length_at_every_level() {
+    // In doubt: all, none, some of some vectors, more than are settled together.
+    let arguments: [fn(usize) -> f32; 5] = [
+        |_| f32::NAN,
+        |_| 1.0,
+        |index| if index % 37 == 5 { -1e-40 } else { 0.3 + index as f32 * 1e-4 },
+        |index| if index % 1000 < 300 { 1e9 } else { 0.5 },
+        |index| index as f32 * 0.001 - 1.5,
+    ];
+    let lengths = (0..70).chain([127, 128, 129, 2047, 2048, 2049, 2079, 4097, 70_001]);
+    for (length, argument) in lengths.flat_map(|length| arguments.map(|argument| (length, argument))) {
+        let x: Vec<f32> = (0..length).map(argument).collect();
+        for function in QUICK {
+            let expected = activate_at(SimdLevel::Scalar, &x, function, 0.0);
+            for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+                assert!(activate_at(level, &x, function, 0.0) == expected, "{level} {function} {length} in place");
+                assert!(activation_at(level, &x, function) == expected, "{level} {function} {length}");
+            }
+        }
+    }
+}
+
 #[test]
 fn test_rsqrt_of_every_mantissa_at_every_level() {
     // Scaling by 4 changes no step, so that two octaves are all numbers of this size.
@@ -86,7 +118,7 @@ fn test_rsqrt_of_every_mantissa_at_every_level() {
 
 #[test]
 fn test_activate_where_results_are_nearly_in_the_middle_at_every_level() {
-    // Among all float32, those that sums by tables round wrongly when they are believed a little more than they may be.
+    // Among all float32, some that sums by tables round wrongly when they are believed a little more than they may be.
     let arguments: [u32; 24] = [
         0x3d39616f, 0x3d86704e, 0x3d8bb9d8, 0x3d8e8afe, 0x3e044941, 0x3ea52844, 0x3ec41bfc, 0x3ec485fc, 0x3effbc60,
         0x3f41851e, 0x3d9439b7, 0x3e0280dd, 0x3e02f681, 0x3ed66da3, 0x3f1795d2, 0x3fcbbf43, 0x4025fdaa, 0x403fbfd3,

@@ -141,26 +141,6 @@ pub(crate) const GELU_TANH_CUBIC: f64 = -0.071_354_816_272_600_25;
 /// Beyond this magnitude the approximation is 0 or x in float32.
 pub(crate) const GELU_TANH_LIMIT: f32 = 14.0;
 
-/// What sums by tables are off by, of their terms in h^2, which are rounded twice. This and what follows is about the
-/// least with which no float32 has another result than the definition's.
-pub(crate) const ROUNDINGS: f32 = 1e-7;
-/// What tables are off by besides, relative.
-pub(crate) const TANH_FITTED: f32 = 4e-11;
-pub(crate) const SINE_FITTED: f32 = 3e-11;
-pub(crate) const ARCTAN_FITTED: f32 = 2.2e-11;
-/// The same of logarithms: of t^2, and of what is added to ln(1 + t).
-pub(crate) const LOG_ROUNDINGS: f32 = 1.4e-7;
-pub(crate) const LOG_FITTED: f32 = 2.2e-11;
-/// How far the table of sines reaches: nearer to pi they are small beside what they are a sum of.
-pub(crate) const SINE_LIMIT: f32 = 3.09;
-/// How far the table of arctangents reaches.
-pub(crate) const ARCTAN_LIMIT: f32 = 9.37;
-/// ln(2) to a multiple of 2^-17.
-pub(crate) const LN2_HIGH: f32 = 0.693_145_75;
-/// What is missing of it.
-pub(crate) const LN2_REST: f32 = 1.428_606_8e-6;
-/// (ln(1 + t) - t) / t^2 on |t| <= 0.0186, to 2^-34 of t.
-pub(crate) const LOG1P: [f32; 4] = [0.200_111_21, -0.250_050_13, 0.333_333_3, -0.5];
 /// Where half the exponent is taken from, for a first guess of 1 / sqrt(x).
 pub(crate) const RSQRT_GUESS: u32 = 0x5f1f_fff9;
 /// Its first step: y * (b - a x y^2).

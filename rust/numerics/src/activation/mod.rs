@@ -1,9 +1,11 @@
 //! The activation functions that the scalar engine computes.
 
 mod constants;
+mod doubtful;
 mod function;
 mod scalar;
 mod simd;
+#[cfg(target_arch = "x86_64")]
 mod tables;
 
 pub use function::ActivationFunction;
@@ -16,10 +18,12 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::simd::{active_level, dispatch};
 use crate::{fpenv, par};
+use doubtful::activate as activate_slice;
 
 dispatch! {
-    /// One function of a source as long as the values, or of the values themselves; `parameter` is prelu's slope.
-    fn activate_slice(function: ActivationFunction, parameter: f32, source: Option<&[f32]>, values: &mut [f32])
+    /// One function of a source as long as the values, or of the values themselves, in the definition's float64;
+    /// `parameter` is prelu's slope.
+    fn activate_exactly(function: ActivationFunction, parameter: f32, source: Option<&[f32]>, values: &mut [f32])
         = scalar::activate, simd::activate;
 
     /// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
@@ -65,14 +69,17 @@ pub fn activation(
     let (from, to) = (source.format(), out.format());
     check_formats(from, to)?;
     let encoder = Encoder::new(to, Rounding::Nearest, Overflow::Ieee);
+    if from == Format::F32 && to == Format::F32 {
+        return elementwise::for_each_long_piece(source, out, |_, codes, out| {
+            let values = bytemuck::cast_slice_mut(out);
+            activate_slice(level, function, parameter, Some(bytemuck::cast_slice(codes)), values);
+        });
+    }
     elementwise::for_each_piece(source, out, |_, codes, out, values: &mut AlignedBytes| {
         if to == Format::F32 {
             let values = bytemuck::cast_slice_mut(out);
-            let source = (from == Format::F32).then(|| bytemuck::cast_slice(codes));
-            if source.is_none() {
-                decode(level, from, codes, values);
-            }
-            activate_slice(level, function, parameter, source, values);
+            decode(level, from, codes, values);
+            activate_slice(level, function, parameter, None, values);
         } else {
             let values = values.slice_mut(codes.len() / from.item_size());
             decode(level, from, codes, values);

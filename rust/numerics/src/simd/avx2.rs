@@ -35,7 +35,6 @@ impl Lanes for Avx2 {
     type D = [__m256d; 4];
 
     const FUSED: bool = true;
-    const TABLES: bool = false;
 
     #[inline(always)]
     fn load_f(self, from: &[f32; LANES]) -> Floats {
@@ -133,16 +132,6 @@ impl Lanes for Avx2 {
         unsafe {
             let all = _mm256_loadu_si256(from.as_ptr().cast());
             (_mm256_cvtph_ps(_mm256_castsi256_si128(all)), _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(all)))
-        }
-    }
-    #[inline(always)]
-    fn lookup_32(self, table: &[u32; 32], index: Integers) -> Floats {
-        // SAFETY: the index is masked to the table's length, and the token proves the features.
-        unsafe {
-            let low = _mm256_set1_epi32(31);
-            let (first, second) = (_mm256_and_si256(index.0, low), _mm256_and_si256(index.1, low));
-            let table = table.as_ptr().cast();
-            (_mm256_i32gather_ps::<4>(table, first), _mm256_i32gather_ps::<4>(table, second))
         }
     }
     #[inline(always)]

@@ -6,7 +6,7 @@ use std::mem::transmute;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use super::lanes::{LANES, Lanes};
+use super::lanes::{LANES, Lanes, Tables};
 use super::shuffles::{max_across_16x16, transpose_16x16};
 
 /// Proof that AVX-512 F, BW, DQ and VL are there (with them come AVX2, FMA and F16C).
@@ -148,7 +148,6 @@ impl Lanes for Avx512 {
     type D = (__m512d, __m512d);
 
     const FUSED: bool = true;
-    const TABLES: bool = true;
 
     #[inline(always)]
     fn load_f(self, from: &[f32; LANES]) -> __m512 {
@@ -215,15 +214,6 @@ impl Lanes for Avx512 {
     fn load_f16(self, from: &[u16; LANES]) -> __m512 {
         // SAFETY: the reference covers the bytes read or written, and the token proves the features.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
-    }
-    #[inline(always)]
-    fn lookup_32(self, table: &[u32; 32], index: __m512i) -> __m512 {
-        // SAFETY: the reference covers the bytes read, and the token proves the features.
-        unsafe {
-            let low = _mm512_loadu_ps(table.as_ptr().cast());
-            let high = _mm512_loadu_ps(table.as_ptr().add(LANES).cast());
-            _mm512_permutex2var_ps(low, index, high)
-        }
     }
     #[inline(always)]
     fn bits(self, value: __m512) -> __m512i {
@@ -468,5 +458,30 @@ impl Lanes for Avx512 {
     fn swap_halves(self, a: __m512i) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_rol_epi32::<16>(a) }
+    }
+}
+
+#[allow(clippy::inline_always)]
+impl Tables for Avx512 {
+    #[inline(always)]
+    fn lookup_32(self, table: &[u32; 32], index: __m512i) -> __m512 {
+        // SAFETY: the reference covers the bytes read, and the token proves the features.
+        unsafe {
+            let low = _mm512_loadu_ps(table.as_ptr().cast());
+            let high = _mm512_loadu_ps(table.as_ptr().add(LANES).cast());
+            _mm512_permutex2var_ps(low, index, high)
+        }
+    }
+    #[inline(always)]
+    fn smaller_with_sign(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_range_ps::<0b0010>(a, b) }
+    }
+    // To a register first: some CPUs take a hundred cycles to write the lanes that are set and no others.
+    #[inline(always)]
+    fn pack(self, mask: __mmask16, values: __m512i, to: &mut [u32; LANES]) -> usize {
+        // SAFETY: the reference covers the bytes written, and the token proves the features.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(mask, values)) };
+        mask.count_ones() as usize
     }
 }

@@ -21,8 +21,6 @@ pub(crate) trait Lanes: Copy {
 
     /// Whether a fused step is one instruction, so that what it is off by is worth computing.
     const FUSED: bool;
-    /// Whether a lookup of 32 numbers is one instruction, so that tables of them are.
-    const TABLES: bool;
 
     fn load_f(self, from: &[f32; LANES]) -> Self::F;
     fn store_f(self, value: Self::F, to: &mut [f32; LANES]);
@@ -44,8 +42,6 @@ pub(crate) trait Lanes: Copy {
     fn store_u16(self, value: Self::I, to: &mut [u16; LANES]);
     /// The values of sixteen float16 codes, exact; NaN with any payload.
     fn load_f16(self, from: &[u16; LANES]) -> Self::F;
-    /// The numbers of the bits `table[index]`, the index taken modulo 32.
-    fn lookup_32(self, table: &[u32; 32], index: Self::I) -> Self::F;
 
     fn bits(self, value: Self::F) -> Self::I;
     fn float(self, bits: Self::I) -> Self::F;
@@ -143,4 +139,15 @@ pub(crate) trait Lanes: Copy {
     fn swap_halves(self, a: Self::I) -> Self::I {
         self.or(self.shl(a, 16), self.shr(a, 16))
     }
+}
+
+/// What functions by tables need besides; a level has it where each is an instruction or two.
+#[cfg(target_arch = "x86_64")]
+pub(crate) trait Tables: Lanes {
+    /// The numbers of the bits `table[index]`, the index taken modulo 32.
+    fn lookup_32(self, table: &[u32; 32], index: Self::I) -> Self::F;
+    /// The smaller magnitude, with the sign of a; unspecified where either is NaN.
+    fn smaller_with_sign(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The lanes that are set, one after the other, and 0 behind them; how many that are.
+    fn pack(self, mask: Self::M, values: Self::I, to: &mut [u32; LANES]) -> usize;
 }

@@ -24,6 +24,8 @@ pub(crate) use avx2::Avx2;
 pub(crate) use avx512::{Avx512, Avx512Bf16};
 pub(crate) use dispatch::{dispatch, kernel, per_level};
 pub(crate) use halves::{HALVES, Halves};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use lanes::Tables;
 pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use levels::{ActiveLevel, PerLevel, active_level};
 pub use levels::{SimdLevel, simd_level, with_level};

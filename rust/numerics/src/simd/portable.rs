@@ -93,7 +93,6 @@ impl Lanes for Portable {
     type D = [f64; LANES];
 
     const FUSED: bool = cfg!(target_arch = "aarch64");
-    const TABLES: bool = false;
 
     #[inline(always)]
     fn load_f(self, from: &[f32; LANES]) -> Self::F {
@@ -147,10 +146,6 @@ impl Lanes for Portable {
     #[inline(always)]
     fn load_f16(self, from: &[u16; LANES]) -> Self::F {
         map!(from => decode_f16(from))
-    }
-    #[inline(always)]
-    fn lookup_32(self, table: &[u32; 32], index: Self::I) -> Self::F {
-        map!(index => f32::from_bits(table[(index & 31) as usize]))
     }
     #[inline(always)]
     fn bits(self, value: Self::F) -> Self::I {

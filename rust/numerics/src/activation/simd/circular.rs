@@ -3,13 +3,16 @@
 use std::f32::consts;
 use std::f64::consts::FRAC_PI_2;
 
-use super::pieces::{octave_eighth, piecewise, rounded};
 use super::{SIGN, magnitude, odd_polynomial, unless_nan, with_sign_of};
-use crate::activation::constants::{
-    ARCTAN_FITTED, ARCTAN_LIMIT, ATAN, PI, PI_LOW, ROUNDINGS, SIN, SINE_FITTED, SINE_LIMIT,
-};
-use crate::activation::tables::{ARCTAN, SINE};
+use crate::activation::constants::{ATAN, PI, PI_LOW, SIN};
 use crate::simd::Lanes;
+#[cfg(target_arch = "x86_64")]
+use {
+    super::pieces::{octave_eighth, piece_of, piecewise},
+    super::quick::Quick,
+    crate::activation::tables::{ARCTAN, SINE},
+    crate::simd::Tables,
+};
 
 /// 1 where the mask is set, else 0.
 #[inline(always)]
@@ -17,37 +20,57 @@ fn one_where<L: Lanes>(l: L, mask: L::M) -> L::D {
     l.widen(l.float(l.select(mask, l.splat_i(1f32.to_bits()), l.splat_i(0))))
 }
 
-/// sin and where that is in doubt.
-#[inline(always)]
-fn quick_sin<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
-    let a = l.float(magnitude(l, x));
-    let index = l.shr(l.bits(l.fma(a, l.splat_f(10.0 / 32.0), l.splat_f(1.0))), 18);
-    let (sum, _) = piecewise(l, &SINE, index, a);
-    let bound = l.fma(sum.square, l.splat_f(0.5 * ROUNDINGS), l.splat_f(SINE_FITTED));
-    let (value, in_doubt) = rounded(l, &sum, sum.high, bound);
-    let is_beyond = l.lt_u(l.splat_i(SINE_LIMIT.to_bits()), l.bits(a));
-    (with_sign_of(l, x, value), l.either(in_doubt, is_beyond))
+/// sin by its table; in doubt near pi and beyond.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Sin;
+
+#[cfg(target_arch = "x86_64")]
+impl<L: Tables> Quick<L> for Sin {
+    type Started = (L::I, L::F);
+
+    #[inline(always)]
+    fn start(l: L, x: L::F) -> Self::Started {
+        let a = l.float(magnitude(l, x));
+        let index = l.shr(l.bits(l.fma(a, l.splat_f(10.0 / 32.0), l.splat_f(1.0))), 18);
+        piece_of(l, &SINE, index, a)
+    }
+
+    #[inline(always)]
+    fn finish(l: L, x: L::F, started: Self::Started) -> (L::F, L::M) {
+        let (value, in_doubt) = piecewise(l, &SINE, started);
+        (l.smaller_with_sign(x, value), l.either(in_doubt, is_beyond(l, x, SINE.limit)))
+    }
 }
 
-/// arctan and where that is in doubt.
+/// arctan by its table; in doubt beyond.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Arctan;
+
+#[cfg(target_arch = "x86_64")]
+impl<L: Tables> Quick<L> for Arctan {
+    type Started = (L::I, L::F);
+
+    #[inline(always)]
+    fn start(l: L, x: L::F) -> Self::Started {
+        let a = l.float(magnitude(l, x));
+        piece_of(l, &ARCTAN, octave_eighth(l, a), a)
+    }
+
+    #[inline(always)]
+    fn finish(l: L, x: L::F, started: Self::Started) -> (L::F, L::M) {
+        let (value, in_doubt) = piecewise(l, &ARCTAN, started);
+        (l.smaller_with_sign(x, value), l.either(in_doubt, is_beyond(l, x, ARCTAN.limit)))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn quick_arctan<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
-    let a = l.float(magnitude(l, x));
-    let (sum, slope) = piecewise(l, &ARCTAN, octave_eighth(l, a), a);
-    let bound = l.fma(l.mul_f(slope, sum.square), l.splat_f(ROUNDINGS), l.splat_f(ARCTAN_FITTED));
-    let (value, in_doubt) = rounded(l, &sum, sum.high, bound);
-    let is_beyond = l.lt_u(l.splat_i(ARCTAN_LIMIT.to_bits()), l.bits(a));
-    (with_sign_of(l, x, value), l.either(in_doubt, is_beyond))
+fn is_beyond<L: Lanes>(l: L, x: L::F, limit: f32) -> L::M {
+    l.lt_u(l.splat_i(limit.to_bits()), magnitude(l, x))
 }
 
 #[inline(always)]
 pub(super) fn sin<L: Lanes>(l: L, x: L::F) -> L::F {
-    if L::TABLES {
-        let (value, in_doubt) = quick_sin(l, x);
-        if !l.any(in_doubt) {
-            return value;
-        }
-    }
     let magnitude = magnitude(l, x);
     let a = l.widen(l.float(magnitude));
     let is_past_peak = l.lt_u(l.splat_i(consts::FRAC_PI_2.to_bits()), magnitude);
@@ -65,12 +88,6 @@ pub(super) fn sin<L: Lanes>(l: L, x: L::F) -> L::F {
 
 #[inline(always)]
 pub(super) fn arctan<L: Lanes>(l: L, x: L::F) -> L::F {
-    if L::TABLES {
-        let (value, in_doubt) = quick_arctan(l, x);
-        if !l.any(in_doubt) {
-            return value;
-        }
-    }
     let magnitude = magnitude(l, x);
     let one = l.splat_i(1f32.to_bits());
     let is_big = l.lt_u(one, magnitude);

@@ -1,13 +1,17 @@
 //! Functions that are quotients of exponentials.
 
-use super::pieces::{octave_eighth, piecewise, rounded};
 use super::{clamped, exp, magnitude, magnitude_up_to, split, unless_nan, with_sign_of};
 use crate::activation::constants::{
-    EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT, MISH_LIMIT, ROUNDINGS,
-    TANH_FITTED, TANH_LIMIT,
+    EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT, MISH_LIMIT, TANH_LIMIT,
 };
-use crate::activation::tables::TANH;
 use crate::simd::Lanes;
+#[cfg(target_arch = "x86_64")]
+use {
+    super::pieces::{octave_eighth, piece_of, piecewise},
+    super::quick::Quick,
+    crate::activation::tables::TANH,
+    crate::simd::Tables,
+};
 
 /// 1 + e^y.
 #[inline(always)]
@@ -76,25 +80,30 @@ pub(super) fn gelu_apprx_sigmoid_dx<L: Lanes>(l: L, x: L::F) -> L::F {
     unless_nan(l, x, derivative(l, l.mul_d(near, l.splat_d(GELU_SIGMOID))))
 }
 
-/// tanh and where that is in doubt.
-#[inline(always)]
-fn quick_tanh<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
-    // From there on tanh is 1 in float32.
-    let a = l.min_f(l.splat_f(9.02), l.float(magnitude(l, x)));
-    let (sum, slope) = piecewise(l, &TANH, octave_eighth(l, a), a);
-    let bound = l.fma(l.mul_f(slope, sum.square), l.splat_f(ROUNDINGS), l.splat_f(TANH_FITTED));
-    let (value, in_doubt) = rounded(l, &sum, sum.high, bound);
-    (with_sign_of(l, x, value), in_doubt)
+/// tanh by its table.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Tanh;
+
+#[cfg(target_arch = "x86_64")]
+impl<L: Tables> Quick<L> for Tanh {
+    type Started = (L::I, L::F);
+
+    #[inline(always)]
+    fn start(l: L, x: L::F) -> Self::Started {
+        // From there on tanh is 1 in float32.
+        let a = l.min_f(l.splat_f(TANH.limit), l.float(magnitude(l, x)));
+        piece_of(l, &TANH, octave_eighth(l, a), a)
+    }
+
+    #[inline(always)]
+    fn finish(l: L, x: L::F, started: Self::Started) -> (L::F, L::M) {
+        let (value, in_doubt) = piecewise(l, &TANH, started);
+        (l.smaller_with_sign(x, value), in_doubt)
+    }
 }
 
 #[inline(always)]
 pub(super) fn tanh<L: Lanes>(l: L, x: L::F) -> L::F {
-    if L::TABLES {
-        let (value, in_doubt) = quick_tanh(l, x);
-        if !l.any(in_doubt) {
-            return value;
-        }
-    }
     let (q, n) = split(l, l.mul_d(magnitude_up_to(l, x, TANH_LIMIT), l.splat_d(-2.0)));
     let one = l.splat_d(1.0);
     let power = l.scale_d(one, n);

@@ -1,12 +1,15 @@
 //! Logarithms, by atanh: ln(m) = 2 atanh((m - 1) / (m + 1)).
 
-use super::pieces::{Sum, rounded};
 use super::{INFINITY, SIGN, magnitude, magnitude_up_to, odd_polynomial, unless_nan};
-use crate::activation::constants::{
-    ATANH_FAR, ATANH_NEAR, EXP_LIMIT, LN2, LN2_HIGH, LN2_REST, LOG_FITTED, LOG_ROUNDINGS, LOG1P, SQRT_HALF,
-};
-use crate::activation::tables::LOGARITHMS;
+use crate::activation::constants::{ATANH_FAR, ATANH_NEAR, EXP_LIMIT, LN2, SQRT_HALF};
 use crate::simd::Lanes;
+#[cfg(target_arch = "x86_64")]
+use {
+    super::pieces::rounded,
+    super::quick::Quick,
+    crate::activation::tables::{LN2_HIGH, LN2_REST, LOG_FITTED, LOG_ROUNDINGS, LOG1P, LOGARITHMS},
+    crate::simd::Tables,
+};
 
 #[inline(always)]
 pub(super) fn softplus<L: Lanes>(l: L, x: L::F) -> L::F {
@@ -19,47 +22,53 @@ pub(super) fn softplus<L: Lanes>(l: L, x: L::F) -> L::F {
 }
 
 /// Float32 from one power of two to the next.
+#[cfg(target_arch = "x86_64")]
 const STEPS: f32 = (1 << 23) as f32;
 
-/// ln x and where that is in doubt, as it is of all that is not positive and normal.
-#[inline(always)]
-fn quick_log<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
-    let bits = l.bits(x);
-    let smallest = f32::MIN_POSITIVE.to_bits();
-    let is_other = l.lt_u(l.splat_i(INFINITY - smallest - 1), l.sub_i(bits, l.splat_i(smallest)));
-    let rebased = l.sub_i(bits, l.splat_i(SQRT_HALF));
-    let exponent = l.and(rebased, l.splat_i(0xff80_0000));
-    // k * 2^23.
-    let k = l.int_to_float(exponent);
-    let m = l.float(l.sub_i(bits, exponent));
-    let index = l.shr(rebased, 18);
-    let at = &LOGARITHMS;
-    let h = l.sub_f(m, l.lookup_32(&at.centres, index));
-    let reciprocal = l.lookup_32(&at.reciprocals, index);
-    let t = l.mul_f(h, reciprocal);
-    // The first is exact: both sides are multiples of 2^-17, up to 128.
-    let whole = l.fma(k, l.splat_f(LN2_HIGH / STEPS), l.lookup_32(&at.values, index));
-    let whole_low = l.fma(k, l.splat_f(LN2_REST / STEPS), l.lookup_32(&at.values_low, index));
-    let high = l.fma(h, reciprocal, whole);
-    let rest = l.fma(h, reciprocal, l.sub_f(whole, high));
-    let square = l.mul_f(t, t);
-    let upper = l.fma(l.splat_f(LOG1P[0]), t, l.splat_f(LOG1P[1]));
-    let lower = l.fma(l.splat_f(LOG1P[2]), t, l.splat_f(LOG1P[3]));
-    let p = l.fma(upper, square, lower);
-    let bound = l.fma(l.float(magnitude(l, whole)), l.splat_f(LOG_FITTED), l.mul_f(square, l.splat_f(LOG_ROUNDINGS)));
-    let sum = Sum { high, rest: l.add_f(whole_low, rest), square, curve: p };
-    let (value, in_doubt) = rounded(l, &sum, l.splat_f(1.0), bound);
-    (value, l.either(in_doubt, is_other))
+/// ln x by its table; in doubt for all that is not positive and normal.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Log;
+
+#[cfg(target_arch = "x86_64")]
+impl<L: Tables> Quick<L> for Log {
+    /// The index of the piece, how far the mantissa lies from its centre, and the exponent times 2^23.
+    type Started = (L::I, L::F, L::I);
+
+    #[inline(always)]
+    fn start(l: L, x: L::F) -> Self::Started {
+        let bits = l.bits(x);
+        let rebased = l.sub_i(bits, l.splat_i(SQRT_HALF));
+        let exponent = l.and(rebased, l.splat_i(0xff80_0000));
+        let index = l.shr(rebased, 18);
+        let m = l.float(l.sub_i(bits, exponent));
+        (index, l.sub_f(m, l.lookup_32(&LOGARITHMS.centres, index)), exponent)
+    }
+
+    #[inline(always)]
+    fn finish(l: L, x: L::F, (index, h, exponent): Self::Started) -> (L::F, L::M) {
+        let smallest = f32::MIN_POSITIVE.to_bits();
+        let is_other = l.lt_u(l.splat_i(INFINITY - smallest - 1), l.sub_i(l.bits(x), l.splat_i(smallest)));
+        let k = l.int_to_float(exponent);
+        let at = &LOGARITHMS;
+        let reciprocal = l.lookup_32(&at.reciprocals, index);
+        let t = l.mul_f(h, reciprocal);
+        // The first is exact: both sides are multiples of 2^-17, up to 128.
+        let whole = l.fma(k, l.splat_f(LN2_HIGH / STEPS), l.lookup_32(&at.values, index));
+        let whole_low = l.fma(k, l.splat_f(LN2_REST / STEPS), l.lookup_32(&at.values_low, index));
+        let high = l.fma(h, reciprocal, whole);
+        let rest = l.fma(h, reciprocal, l.sub_f(whole, high));
+        let square = l.mul_f(t, t);
+        let upper = l.fma(l.splat_f(LOG1P[0]), t, l.splat_f(LOG1P[1]));
+        let lower = l.fma(l.splat_f(LOG1P[2]), t, l.splat_f(LOG1P[3]));
+        let low = l.fma(square, l.fma(upper, square, lower), l.add_f(whole_low, rest));
+        let off = l.mul_f(l.float(magnitude(l, whole)), l.splat_f(LOG_FITTED));
+        let (value, in_doubt) = rounded(l, high, low, l.fma(square, l.splat_f(LOG_ROUNDINGS), off));
+        (value, l.either(in_doubt, is_other))
+    }
 }
 
 #[inline(always)]
 pub(super) fn log<L: Lanes>(l: L, x: L::F) -> L::F {
-    if L::TABLES {
-        let (value, in_doubt) = quick_log(l, x);
-        if !l.any(in_doubt) {
-            return value;
-        }
-    }
     let bits = l.bits(x);
     // A subnormal number's bits are its multiple of 2^-149.
     let is_subnormal = l.lt_u(bits, l.splat_i(f32::MIN_POSITIVE.to_bits()));

@@ -4,8 +4,11 @@ mod circular;
 mod exponential;
 mod logarithm;
 mod normal;
+#[cfg(target_arch = "x86_64")]
 mod pieces;
 mod plain;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod quick;
 
 use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
@@ -53,7 +56,7 @@ pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], adden
     }
 }
 
-/// See [`super::activate_slice`].
+/// See [`super::activate_exactly`].
 #[inline(always)]
 pub(crate) fn activate<L: Lanes>(
     l: L,

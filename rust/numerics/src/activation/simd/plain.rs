@@ -1,6 +1,5 @@
 //! Functions that are an instruction or two.
 
-use super::pieces::negative;
 use super::{SIGN, magnitude, unless_nan};
 use crate::activation::constants::{RSQRT_GUESS, RSQRT_RANGE, RSQRT_STEP};
 use crate::simd::Lanes;
@@ -26,6 +25,11 @@ pub(super) fn prelu<L: Lanes>(l: L, x: L::F, slope: f32) -> L::F {
     let is_at_least_0 = l.lt_u(l.bits(x), l.splat_i(SIGN + 1));
     let value = l.float(l.select(is_at_least_0, l.bits(x), l.bits(l.mul_f(l.splat_f(slope), x))));
     unless_nan(l, value, value)
+}
+
+#[inline(always)]
+fn negative<L: Lanes>(l: L, value: L::F) -> L::F {
+    l.mul_f(value, l.splat_f(-1.0))
 }
 
 #[inline(always)]
