@@ -1,10 +1,10 @@
 //! Block scales: the largest magnitude of each block, its scale byte, and the elements encoded against it.
 
 use crate::cast::Rounding;
-use crate::cast::simd::{NEAREST, STOCHASTIC, ZERO, encode_finite};
+use crate::cast::simd::{NEAREST, STOCHASTIC, ZERO, store_finite};
 use crate::mx::BLOCK;
 use crate::mx::quantizer::Quantizer;
-use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, prefetch_second};
+use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, Sums, prefetch_second};
 
 /// Vectors whose codes are a cache line.
 const LINE: usize = 4;
@@ -33,7 +33,7 @@ fn magnitude<L: Lanes>(l: L, values: &[f32; LANES]) -> L::I {
 
 /// Sixteen consecutive blocks.
 #[inline(always)]
-fn quantize_group<L: Lanes, const ROUNDING: u8>(
+fn quantize_group<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     src: &[[f32; LANES]; 2 * LANES],
@@ -51,16 +51,17 @@ fn quantize_group<L: Lanes, const ROUNDING: u8>(
     l.store_i(multipliers, &mut factors);
     for line in 0..2 * LANES / LINE {
         prefetch_second(&elements[line], STREAM_WRITE_AHEAD);
-        let mut codes = [l.splat_i(0); LINE];
+        let (mut values, mut drawn) = ([l.splat_f(0.0); LINE], [l.splat_i(0); LINE]);
         for place in 0..LINE {
             let half = line * LINE + place;
             prefetch_second(&src[half], STREAM_READ_AHEAD);
             let factor = l.splat_f(f32::from_bits(factors[half / 2]));
-            let drawn = if ROUNDING == STOCHASTIC { l.load_i(&draws[half]) } else { l.splat_i(0) };
-            let scaled = l.mul_f(l.load_f(&src[half]), factor);
-            codes[place] = encode_finite::<L, ROUNDING>(l, &q.encoder, scaled, drawn);
+            values[place] = l.mul_f(l.load_f(&src[half]), factor);
+            if ROUNDING == STOCHASTIC {
+                drawn[place] = l.load_i(&draws[half]);
+            }
         }
-        l.store_u8_quad(codes, &mut elements[line]);
+        store_finite::<L, ROUNDING>(l, &q.encoder, values, drawn, &mut elements[line]);
     }
     if l.any(l.eq(bytes, l.splat_i(255))) {
         let blocks = elements.as_flattened_mut().as_chunks_mut::<BLOCK>().0;
@@ -73,7 +74,7 @@ fn quantize_group<L: Lanes, const ROUNDING: u8>(
 }
 
 #[inline(always)]
-fn quantize_rows_rounding<L: Lanes, const ROUNDING: u8>(
+fn quantize_rows_rounding<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     src: &[f32],
@@ -107,7 +108,7 @@ fn quantize_rows_rounding<L: Lanes, const ROUNDING: u8>(
 
 /// Quantises consecutive blocks of 32; `draws` are one an element when rounding stochastically.
 #[inline(always)]
-pub(crate) fn quantize_rows<L: Lanes>(
+pub(crate) fn quantize_rows<L: Sums>(
     l: L,
     q: &Quantizer,
     src: &[f32],
@@ -137,7 +138,7 @@ fn lines<T>(row: &[T], at: usize, count: usize) -> &[[[T; LANES]; LINE]] {
 
 /// Some lines of columns from column `at` on: every row is gone through for the largest magnitudes, and again for the codes.
 #[inline(always)]
-fn quantize_lines<L: Lanes, const ROUNDING: u8>(
+fn quantize_lines<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     at: usize,
@@ -185,14 +186,15 @@ fn quantize_lines<L: Lanes, const ROUNDING: u8>(
         let outputs = &mut elements[row][at..].as_chunks_mut::<WIDTH>().0[..count];
         for index in 0..count {
             prefetch_second(&outputs[index], COLUMNS);
-            let mut codes = [l.splat_i(0); LINE];
+            let (mut scaled, mut draws) = ([l.splat_f(0.0); LINE], [l.splat_i(0); LINE]);
             for place in 0..LINE {
                 prefetch_second(&values[index][place], NEXT);
-                let drawn = if ROUNDING == STOCHASTIC { l.load_i(&drawn[index][place]) } else { l.splat_i(0) };
-                let scaled = l.mul_f(l.load_f(&values[index][place]), l.float(l.load_i(&columns[index][place])));
-                codes[place] = encode_finite::<L, ROUNDING>(l, &q.encoder, scaled, drawn);
+                scaled[place] = l.mul_f(l.load_f(&values[index][place]), l.float(l.load_i(&columns[index][place])));
+                if ROUNDING == STOCHASTIC {
+                    draws[place] = l.load_i(&drawn[index][place]);
+                }
             }
-            l.store_u8_quad(codes, &mut outputs[index]);
+            store_finite::<L, ROUNDING>(l, &q.encoder, scaled, draws, &mut outputs[index]);
         }
     }
     if l.any(l.eq(most, l.splat_i(255))) {
@@ -205,7 +207,7 @@ fn quantize_lines<L: Lanes, const ROUNDING: u8>(
 }
 
 #[inline(always)]
-fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
+fn quantize_columns_rounding<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     rows: &[&[f32]],
@@ -240,7 +242,7 @@ fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
 
 /// Quantises blocks that run down 32 rows, one a column.
 #[inline(always)]
-pub(crate) fn quantize_columns<L: Lanes>(
+pub(crate) fn quantize_columns<L: Sums>(
     l: L,
     q: &Quantizer,
     rows: &[&[f32]],
