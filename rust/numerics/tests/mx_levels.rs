@@ -83,6 +83,38 @@ fn test_quantize_every_axis_at_every_level() {
 }
 
 #[test]
+fn test_quantize_neighbourhoods_at_every_level() {
+    // Mantissas around every tie any element has, in every binade that a block of the largest exponent tells apart.
+    let mut mantissas = Vec::new();
+    for bit in 16..24 {
+        for base in [0, 0x55_5555, 0x2a_aaaa, 0x7f_ffff] {
+            mantissas.extend((-1i32..=1).map(|nudge| (((base >> bit << bit) ^ (1 << bit >> 1)) + nudge) & 0x7f_ffff));
+        }
+    }
+    for largest in [0, 1, 3, 9, 16, 127, 252, 254] {
+        let mut blocks = Vec::new();
+        for mantissa in [0, 0x40_0000, 0x60_0000, 0x60_0001, 0x7f_ffff] {
+            let values: Vec<u32> = (0..=24u32.min(largest))
+                .flat_map(|below| mantissas.iter().map(move |&bits| (largest - below) << 23 | bits as u32))
+                // In the topmost binade, none above what the block is told to have.
+                .filter(|&bits| bits <= largest << 23 | mantissa)
+                .flat_map(|bits| [bits, bits | 1 << 31])
+                .collect();
+            for values in values.chunks(31) {
+                let mut block = [f32::from_bits(largest << 23 | mantissa); 32];
+                for (place, bits) in block.iter_mut().zip(values) {
+                    *place = f32::from_bits(*bits);
+                }
+                blocks.push(block);
+            }
+        }
+        let turned: Vec<f32> = (0..32).flat_map(|row| blocks.iter().map(move |block| block[row])).collect();
+        check(&ArrayView::new(blocks.as_flattened(), &[blocks.len(), 32]).expect("fits"), 1);
+        check(&ArrayView::new(&turned, &[32, blocks.len()]).expect("fits"), 0);
+    }
+}
+
+#[test]
 fn test_quantize_unit_wider_than_a_task() {
     let shape = [32, 70_001];
     let values = values(32 * 70_001, 3);

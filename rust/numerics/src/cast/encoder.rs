@@ -1,7 +1,7 @@
 //! A destination as the kernels see it: the constants of its format, with the rounding and overflow rules.
 
 use super::{Overflow, Rounding};
-use crate::format::Format;
+use crate::format::{Format, FormatSpec};
 use crate::simd::is_streamed;
 
 /// What encoding into one format needs, as the kernels use it.
@@ -24,6 +24,9 @@ pub(crate) struct Encoder {
     pub(super) limit: u32,
     pub(crate) nan_code: u32,
     pub(super) sign_shift: u32,
+    /// Of formats of at most eight bits: `2^shift` and a little, so that the exponent field of this many times the smallest
+    /// normal number, moved to where codes have theirs, and the mantissa bits of that product add up to a multiple of 256.
+    pub(super) binades: f32,
     /// Whether the output is written past the caches.
     pub(crate) is_streamed: bool,
 }
@@ -45,6 +48,7 @@ impl Encoder {
             limit: spec.max_code + u32::from(can_overflow),
             nan_code: spec.nan.unwrap_or(0),
             sign_shift: 32 - spec.bits,
+            binades: binades(spec),
             is_streamed: false,
         }
     }
@@ -63,4 +67,15 @@ impl Encoder {
     pub(crate) fn overflows_to_infinity(&self) -> bool {
         self.limit << self.shift == 0x7f80_0000
     }
+}
+
+/// See [`Encoder::binades`].
+fn binades(spec: &FormatSpec) -> f32 {
+    if spec.bits > 8 {
+        return 0.0;
+    }
+    let shift = 23 - spec.mantissa_bits;
+    let field = (spec.min_exponent() + 127) as u32 + shift;
+    let more = field.wrapping_neg() % (256 >> spec.mantissa_bits);
+    ((1 << shift) + more) as f32
 }

@@ -30,9 +30,10 @@ dispatch! {
     fn quantize_rows(q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8])
         = scalar::quantize_rows, simd::quantize_rows;
 
-    /// Quantises blocks that run down 32 rows, one a column.
+    /// Quantises blocks that run down 32 rows, one a column, of which there are [`STRIP`] at most. What comes next lies
+    /// `ahead` elements on.
     fn quantize_columns(
-        q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8]
+        q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8], ahead: usize
     ) = scalar::quantize_columns, simd::quantize_columns;
 
     /// Values of consecutive blocks of 32, one scale each.
@@ -155,7 +156,8 @@ impl MxView<'_> {
     }
 }
 
-/// Columns of a block strip worked at a time: 32 rows of them as float32 stay in L2.
+/// Columns of a block strip worked at a time: 32 rows of them as float32 stay in L2 from one pass to the next, and are
+/// long enough for hardware to run ahead of them.
 const STRIP: usize = 1 << 10;
 /// Draws are made for at most this many elements at a time, which bounds their memory to 16 MiB.
 const DRAWN: usize = 1 << 22;
@@ -347,7 +349,9 @@ impl Job<'_> {
             }
             let drawn = draws.map(|draws| draws.get(first..first + count).unwrap_or(&[]));
             let mut elements: Vec<_> = rows.iter_mut().map(|row| &mut row[first..first + count]).collect();
-            quantize_columns(self.level, &self.quantizer, &src, &drawn, &mut elements, scales);
+            let place = column + first;
+            let ahead = if place + STRIP < self.inner { STRIP } else { BLOCK * self.inner - place };
+            quantize_columns(self.level, &self.quantizer, &src, &drawn, &mut elements, scales, ahead);
         }
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn quantize_columns(
     draws: &[&[u32]],
     elements: &mut [&mut [u8]],
     scales: &mut [u8],
+    _ahead: usize,
 ) {
     for (column, scale) in scales.iter_mut().enumerate() {
         let (mut block, mut drawn, mut codes) = ([0.0; BLOCK], [0; BLOCK], [0; BLOCK]);

@@ -10,6 +10,7 @@ mod levels;
 mod portable;
 mod prefetch;
 mod stream;
+mod sums;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -35,3 +36,4 @@ pub(crate) use prefetch::{
     prefetch_second,
 };
 pub(crate) use stream::{is_streamed, settle};
+pub(crate) use sums::Sums;

@@ -6,5 +6,5 @@ mod storage;
 
 pub(crate) use decode::{Canonical, Decoder, Exponent, Finish, Narrow};
 pub(super) use decode::{decode, recode};
-pub(crate) use round::{NEAREST, OVERFLOWING, REBIASED, STOCHASTIC, ZERO, encode_finite, encode_vector};
+pub(crate) use round::{NEAREST, OVERFLOWING, REBIASED, STOCHASTIC, ZERO, encode_vector, store_finite};
 pub(crate) use storage::{Codes, encode};

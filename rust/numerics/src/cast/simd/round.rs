@@ -1,7 +1,7 @@
 //! Rounding sixteen float32 to the codes of a format.
 
 use crate::cast::Encoder;
-use crate::simd::Lanes;
+use crate::simd::{LANES, Lanes, Sums};
 
 pub(crate) const NEAREST: u8 = 0;
 pub(crate) const ZERO: u8 = 1;
@@ -116,11 +116,33 @@ pub(crate) fn encode_vector<L: Lanes, const ROUNDING: u8, const FIELD: u8>(
     if e.limit == e.nan_code { l.select(l.eq(code, nan_code), nan_code, canonical) } else { canonical }
 }
 
-/// As [`encode_vector`] for finite values and saturating overflow, which is all that block elements need.
+/// Stores what [`encode_vector`] gives of four vectors of finite values with saturating overflow in formats of at most
+/// eight bits, which is all that block elements need.
+///
+/// Nearest, an addition rounds: `2^shift` times the power of two below a magnitude ends where the magnitude's code does,
+/// so that their sum is whole steps of the code. Its exponent field tells the binade and its mantissa the steps in it.
 #[inline(always)]
-pub(crate) fn encode_finite<L: Lanes, const ROUNDING: u8>(l: L, e: &Encoder, values: L::F, draws: L::I) -> L::I {
-    let bits = l.bits(values);
-    let magnitude = l.and(bits, l.splat_i(0x7fff_ffff));
-    let code = l.min_u(round_rebiased::<L, ROUNDING>(l, e, magnitude, draws), l.splat_i(e.max_code));
-    l.or(code, l.and(l.shr(bits, e.sign_shift), l.splat_i(1 << (31 - e.sign_shift))))
+pub(crate) fn store_finite<L: Sums, const ROUNDING: u8>(
+    l: L,
+    e: &Encoder,
+    values: [L::F; 4],
+    draws: [L::I; 4],
+    to: &mut [u8; 4 * LANES],
+) {
+    let mut codes = draws;
+    if ROUNDING == NEAREST {
+        for place in 0..4 {
+            codes[place] = l.sum_in_binade(values[place], e.min_normal, e.binades);
+        }
+        l.store_folded(codes, values, e.shift, e.max_code as u8, 31 - e.sign_shift, to);
+        return;
+    }
+    for place in 0..4 {
+        let bits = l.bits(values[place]);
+        let magnitude = l.and(bits, l.splat_i(0x7fff_ffff));
+        let code = round_rebiased::<L, ROUNDING>(l, e, magnitude, draws[place]);
+        let sign = l.and(l.shr(bits, e.sign_shift), l.splat_i(1 << (31 - e.sign_shift)));
+        codes[place] = l.or(l.min_u(code, l.splat_i(e.max_code)), sign);
+    }
+    l.store_u8_quad(codes, to);
 }

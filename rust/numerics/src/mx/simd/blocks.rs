@@ -1,10 +1,10 @@
 //! Block scales: the largest magnitude of each block, its scale byte, and the elements encoded against it.
 
 use crate::cast::Rounding;
-use crate::cast::simd::{NEAREST, STOCHASTIC, ZERO, encode_finite};
-use crate::mx::BLOCK;
+use crate::cast::simd::{NEAREST, STOCHASTIC, ZERO, store_finite};
 use crate::mx::quantizer::Quantizer;
-use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, prefetch_second};
+use crate::mx::{BLOCK, STRIP};
+use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, Sums, prefetch_second};
 
 /// Vectors whose codes are a cache line.
 const LINE: usize = 4;
@@ -33,7 +33,7 @@ fn magnitude<L: Lanes>(l: L, values: &[f32; LANES]) -> L::I {
 
 /// Sixteen consecutive blocks.
 #[inline(always)]
-fn quantize_group<L: Lanes, const ROUNDING: u8>(
+fn quantize_group<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     src: &[[f32; LANES]; 2 * LANES],
@@ -51,16 +51,17 @@ fn quantize_group<L: Lanes, const ROUNDING: u8>(
     l.store_i(multipliers, &mut factors);
     for line in 0..2 * LANES / LINE {
         prefetch_second(&elements[line], STREAM_WRITE_AHEAD);
-        let mut codes = [l.splat_i(0); LINE];
+        let (mut values, mut drawn) = ([l.splat_f(0.0); LINE], [l.splat_i(0); LINE]);
         for place in 0..LINE {
             let half = line * LINE + place;
             prefetch_second(&src[half], STREAM_READ_AHEAD);
             let factor = l.splat_f(f32::from_bits(factors[half / 2]));
-            let drawn = if ROUNDING == STOCHASTIC { l.load_i(&draws[half]) } else { l.splat_i(0) };
-            let scaled = l.mul_f(l.load_f(&src[half]), factor);
-            codes[place] = encode_finite::<L, ROUNDING>(l, &q.encoder, scaled, drawn);
+            values[place] = l.mul_f(l.load_f(&src[half]), factor);
+            if ROUNDING == STOCHASTIC {
+                drawn[place] = l.load_i(&draws[half]);
+            }
         }
-        l.store_u8_quad(codes, &mut elements[line]);
+        store_finite::<L, ROUNDING>(l, &q.encoder, values, drawn, &mut elements[line]);
     }
     if l.any(l.eq(bytes, l.splat_i(255))) {
         let blocks = elements.as_flattened_mut().as_chunks_mut::<BLOCK>().0;
@@ -73,7 +74,7 @@ fn quantize_group<L: Lanes, const ROUNDING: u8>(
 }
 
 #[inline(always)]
-fn quantize_rows_rounding<L: Lanes, const ROUNDING: u8>(
+fn quantize_rows_rounding<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     src: &[f32],
@@ -107,7 +108,7 @@ fn quantize_rows_rounding<L: Lanes, const ROUNDING: u8>(
 
 /// Quantises consecutive blocks of 32; `draws` are one an element when rounding stochastically.
 #[inline(always)]
-pub(crate) fn quantize_rows<L: Lanes>(
+pub(crate) fn quantize_rows<L: Sums>(
     l: L,
     q: &Quantizer,
     src: &[f32],
@@ -122,47 +123,43 @@ pub(crate) fn quantize_rows<L: Lanes>(
     }
 }
 
-/// Columns that are worked on together: their rows stay in the second cache from one pass to the next, and are long
-/// enough for hardware to run ahead of them.
-const COLUMNS: usize = 1 << 10;
 const WIDTH: usize = LINE * LANES;
 /// Rows whose magnitudes are compared before a column's largest one is put away.
 const ROWS: usize = 4;
 
-/// So many lines' columns of a row from column `at` on.
+/// So many lines' columns of a row.
 #[inline(always)]
-fn lines<T>(row: &[T], at: usize, count: usize) -> &[[[T; LANES]; LINE]] {
-    &row[at..].as_chunks().0.as_chunks().0[..count]
+fn lines<T>(row: &[T], count: usize) -> &[[[T; LANES]; LINE]] {
+    &row.as_chunks().0.as_chunks().0[..count]
 }
 
-/// Some lines of columns from column `at` on: every row is gone through for the largest magnitudes, and again for the codes.
+/// Some lines of columns: every row is gone through for the largest magnitudes, and again for the codes. Memory works
+/// in both passes, at what comes `ahead` elements on.
 #[inline(always)]
-fn quantize_lines<L: Lanes, const ROUNDING: u8>(
+fn quantize_lines<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
-    at: usize,
     rows: &[&[f32]],
     draws: &[&[u32]],
     elements: &mut [&mut [u8]],
     scale_bytes: &mut [[u8; WIDTH]],
+    ahead: usize,
 ) {
-    const NEXT: usize = COLUMNS * size_of::<f32>();
+    let values_ahead = ahead * size_of::<f32>();
     let count = scale_bytes.len();
-    let mut columns = [[[0; LANES]; LINE]; COLUMNS / WIDTH];
+    let mut columns = [[[0; LANES]; LINE]; STRIP / WIDTH];
     let columns = &mut columns[..count];
     for first in (0..BLOCK).step_by(ROWS) {
-        // The rows that come after, and after the last ones the first of the next columns.
-        let (after, ahead) = if first + ROWS < BLOCK { (first + ROWS, 0) } else { (0, NEXT) };
         let mut values: [&[[[f32; LANES]; LINE]]; ROWS] = [&[]; ROWS];
-        let mut next = values;
         for row in 0..ROWS {
-            (values[row], next[row]) = (lines(rows[first + row], at, count), lines(rows[after + row], at, count));
+            values[row] = lines(rows[first + row], count);
         }
         for index in 0..count {
             for place in 0..LINE {
+                // The others' are asked for by the longer pass.
+                prefetch_second(&values[0][index][place], values_ahead);
                 let mut largest = l.load_i(&columns[index][place]);
                 for row in 0..ROWS {
-                    prefetch_second(&next[row][index][place], ahead);
                     largest = l.max_u(largest, magnitude(l, &values[row][index][place]));
                 }
                 l.store_i(largest, &mut columns[index][place]);
@@ -180,44 +177,46 @@ fn quantize_lines<L: Lanes, const ROUNDING: u8>(
         l.store_u8_quad(bytes, scale_bytes);
     }
     for row in 0..BLOCK {
-        let values = lines(rows[row], at, count);
-        let drawn = if ROUNDING == STOCHASTIC { lines(draws[row], at, count) } else { &[] };
-        let outputs = &mut elements[row][at..].as_chunks_mut::<WIDTH>().0[..count];
+        let values = lines(rows[row], count);
+        let drawn = if ROUNDING == STOCHASTIC { lines(draws[row], count) } else { &[] };
+        let outputs = &mut elements[row].as_chunks_mut::<WIDTH>().0[..count];
         for index in 0..count {
-            prefetch_second(&outputs[index], COLUMNS);
-            let mut codes = [l.splat_i(0); LINE];
+            prefetch_second(&outputs[index], ahead);
+            let (mut scaled, mut draws) = ([l.splat_f(0.0); LINE], [l.splat_i(0); LINE]);
             for place in 0..LINE {
-                prefetch_second(&values[index][place], NEXT);
-                let drawn = if ROUNDING == STOCHASTIC { l.load_i(&drawn[index][place]) } else { l.splat_i(0) };
-                let scaled = l.mul_f(l.load_f(&values[index][place]), l.float(l.load_i(&columns[index][place])));
-                codes[place] = encode_finite::<L, ROUNDING>(l, &q.encoder, scaled, drawn);
+                if row % ROWS != 0 {
+                    prefetch_second(&values[index][place], values_ahead);
+                }
+                scaled[place] = l.mul_f(l.load_f(&values[index][place]), l.float(l.load_i(&columns[index][place])));
+                if ROUNDING == STOCHASTIC {
+                    draws[place] = l.load_i(&drawn[index][place]);
+                }
             }
-            l.store_u8_quad(codes, &mut outputs[index]);
+            store_finite::<L, ROUNDING>(l, &q.encoder, scaled, draws, &mut outputs[index]);
         }
     }
     if l.any(l.eq(most, l.splat_i(255))) {
         for (column, _) in scale_bytes.as_flattened().iter().enumerate().filter(|(_, byte)| **byte == 255) {
             for elements in elements.iter_mut() {
-                elements[at + column] = q.nan_code;
+                elements[column] = q.nan_code;
             }
         }
     }
 }
 
 #[inline(always)]
-fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
+fn quantize_columns_rounding<L: Sums, const ROUNDING: u8>(
     l: L,
     q: &Quantizer,
     rows: &[&[f32]],
     draws: &[&[u32]],
     elements: &mut [&mut [u8]],
     scale_bytes: &mut [u8],
+    ahead: usize,
 ) {
     let (lines, tail_bytes) = scale_bytes.as_chunks_mut::<WIDTH>();
     let whole = lines.len() * WIDTH;
-    for (part, scale_bytes) in lines.chunks_mut(COLUMNS / WIDTH).enumerate() {
-        quantize_lines::<L, ROUNDING>(l, q, part * COLUMNS, rows, draws, elements, scale_bytes);
-    }
+    quantize_lines::<L, ROUNDING>(l, q, rows, draws, elements, lines, ahead);
     let tail = tail_bytes.len();
     if tail > 0 {
         let (mut values, mut drawn, mut codes) = ([[0.0; WIDTH]; BLOCK], [[0; WIDTH]; BLOCK], [[0; WIDTH]; BLOCK]);
@@ -230,7 +229,7 @@ fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
         let (value_rows, draw_rows) = (values.each_ref().map(|row| &row[..]), drawn.each_ref().map(|row| &row[..]));
         let mut code_rows = codes.each_mut().map(|row| &mut row[..]);
         let mut bytes = [[0; WIDTH]];
-        quantize_lines::<L, ROUNDING>(l, q, 0, &value_rows, &draw_rows, &mut code_rows, &mut bytes);
+        quantize_lines::<L, ROUNDING>(l, q, &value_rows, &draw_rows, &mut code_rows, &mut bytes, 0);
         tail_bytes.copy_from_slice(&bytes[0][..tail]);
         for row in 0..BLOCK {
             elements[row][whole..].copy_from_slice(&codes[row][..tail]);
@@ -238,19 +237,23 @@ fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
     }
 }
 
-/// Quantises blocks that run down 32 rows, one a column.
+/// Quantises blocks that run down 32 rows, one a column, of which there are [`STRIP`] at most. What comes next lies
+/// `ahead` elements on.
 #[inline(always)]
-pub(crate) fn quantize_columns<L: Lanes>(
+pub(crate) fn quantize_columns<L: Sums>(
     l: L,
     q: &Quantizer,
     rows: &[&[f32]],
     draws: &[&[u32]],
     elements: &mut [&mut [u8]],
     scale_bytes: &mut [u8],
+    ahead: usize,
 ) {
     match q.encoder.rounding {
-        Rounding::Nearest => quantize_columns_rounding::<L, NEAREST>(l, q, rows, draws, elements, scale_bytes),
-        Rounding::Zero => quantize_columns_rounding::<L, ZERO>(l, q, rows, draws, elements, scale_bytes),
-        Rounding::Stochastic => quantize_columns_rounding::<L, STOCHASTIC>(l, q, rows, draws, elements, scale_bytes),
+        Rounding::Nearest => quantize_columns_rounding::<L, NEAREST>(l, q, rows, draws, elements, scale_bytes, ahead),
+        Rounding::Zero => quantize_columns_rounding::<L, ZERO>(l, q, rows, draws, elements, scale_bytes, ahead),
+        Rounding::Stochastic => {
+            quantize_columns_rounding::<L, STOCHASTIC>(l, q, rows, draws, elements, scale_bytes, ahead)
+        }
     }
 }
