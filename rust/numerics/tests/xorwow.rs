@@ -119,7 +119,10 @@ fn test_every_level_draws_as_plain_steps_do() {
 #[test]
 fn test_rows_that_are_cut_draw_as_plain_steps_do() {
     for level in levels() {
-        for (lanes, generators, n) in [(1, 1, 40_000), (1, 4, 70_001), (3, 1, 33_333), (5, 4, 20_010), (19, 1, 9_001)] {
+        let odd = [(1, 1, 40_000), (1, 4, 70_001), (3, 1, 33_333), (5, 4, 20_010), (19, 1, 9_001)];
+        // Rows that one place of the first cache is for, of which streams are set apart.
+        let even = [(16, 1, 5 << 10), (33, 4, 8 << 10), (2, 4, 1 << 16)];
+        for (lanes, generators, n) in odd.into_iter().chain(even) {
             let mut generator = seeded(9, lanes, generators);
             let mut plain = Plain::of(&generator);
             for n in [3, n, 1] {

@@ -300,6 +300,11 @@ impl Lanes for Avx512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_xor_si512(a, b) }
     }
+    #[inline(always)]
+    fn xor_three(self, a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_ternarylogic_epi32::<0b1001_0110>(a, b, c) }
+    }
     // Counts from a vector, of which a shift is one instruction: from the low half of a register it would be two.
     #[inline(always)]
     fn shl(self, a: __m512i, count: u32) -> __m512i {

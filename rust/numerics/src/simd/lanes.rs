@@ -67,6 +67,11 @@ pub(crate) trait Lanes: Copy {
     fn and(self, a: Self::I, b: Self::I) -> Self::I;
     fn or(self, a: Self::I, b: Self::I) -> Self::I;
     fn xor(self, a: Self::I, b: Self::I) -> Self::I;
+    /// `a ^ b ^ c`.
+    #[inline(always)]
+    fn xor_three(self, a: Self::I, b: Self::I, c: Self::I) -> Self::I {
+        self.xor(self.xor(a, b), c)
+    }
     /// One count for all lanes, below 32.
     fn shl(self, a: Self::I, count: u32) -> Self::I;
     /// Logical, one count for all lanes, below 32.

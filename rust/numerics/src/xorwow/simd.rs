@@ -30,7 +30,8 @@ fn store<L: Lanes>(l: L, state: [L::I; WORDS], block: &mut Block) {
 fn shift<L: Lanes>(l: L, state: &mut [L::I; WORDS]) -> L::I {
     let [x, y, z, w, v, d] = *state;
     let t = l.xor(x, l.shr(x, 2));
-    let next = l.xor(l.xor(v, l.shl(v, 4)), l.xor(t, l.shl(t, 1)));
+    // What hangs on the step before comes last.
+    let next = l.xor_three(l.xor(t, l.add_i(t, t)), v, l.shl(v, 4));
     *state = [y, z, w, v, next, d];
     next
 }
