@@ -1,8 +1,8 @@
 //! A generator gives stochastic rounding the draws it would have given out, and ends where it would have ended.
 
 use trn3_numerics::{
-    ArrayMut, ArrayView, CastOptions, Draws, Format, MxOptions, Overflow, Rounding, ScaleRule, Xorwow, cast, matmul,
-    quantize_mx,
+    ArrayMut, ArrayView, CastOptions, Draws, Format, MxOptions, Overflow, Rounding, ScaleRule, SimdLevel, Xorwow, cast,
+    matmul, quantize_mx, with_level,
 };
 
 /// The draws of a block of `total` elements, from a copy of the generator, which is left where it ends.
@@ -45,6 +45,31 @@ fn test_cast_draws() {
             cast(&ArrayView::new(&x, &[count]).expect("fits").into(), out, STOCHASTIC, draws).expect("valid");
             bytemuck::cast_slice(&words).to_vec()
         });
+    }
+}
+
+#[test]
+fn test_cast_draws_as_it_rounds() {
+    let formats = [Format::Bf16, Format::F16, Format::Tf32, Format::F8E4M3Fn, Format::F8E5M2, Format::F4E2M1Fn];
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+        for format in formats {
+            // Equal rows, short, long, and so long that each begins a line behind the one before.
+            for (lanes, generators, row, offset) in
+                [(16, 1, 48, 0), (33, 4, 1040, 3), (16, 4, 5 << 10, 12), (16, 1, 4096, 5)]
+            {
+                let count = lanes * row;
+                let mut x = values(count + offset);
+                x[offset..][..5].copy_from_slice(&[f32::NAN, f32::INFINITY, -f32::INFINITY, f32::MAX, -0.0]);
+                let x = ArrayView::new(&x[offset..], &[lanes, row]).expect("fits").into();
+                check(lanes, generators, count, |draws| {
+                    let mut words = vec![0u32; count];
+                    let codes = &mut bytemuck::cast_slice_mut(&mut words)[..count * format.item_size()];
+                    let out = ArrayMut::from_codes(format, codes, &[lanes, row]).expect("fits");
+                    with_level(level, || cast(&x, out, STOCHASTIC, draws)).expect("available").expect("valid");
+                    bytemuck::cast_slice(&words).to_vec()
+                });
+            }
+        }
     }
 }
 

@@ -6,16 +6,23 @@ pub(crate) mod simd;
 
 pub(crate) use encoder::Encoder;
 
+use std::ops::Range;
+
 use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::elementwise;
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::simd::{ActiveLevel, active_level, dispatch};
-use crate::xorwow::Xorwow;
+use crate::simd::{ActiveLevel, LANES, active_level, before_line, dispatch};
+use crate::xorwow::{Part, Streams, Xorwow};
 
 dispatch! {
     /// Encodes float32 values; `dst` holds their codes, `draws` one number each when rounding stochastically.
     pub(crate) fn encode(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) = scalar::encode_slice, simd::encode;
+
+    /// Rounds float32 values stochastically with the draws that sixteen streams make for them: `src` and `dst` begin with
+    /// what the first stream's are for.
+    fn encode_streams(e: &Encoder, streams: Streams<'_>, src: &[f32], dst: &mut [u8])
+        = scalar::encode_streams, simd::encode_streams;
 
     /// Decodes codes to float32, exactly; NaN payloads are unspecified.
     pub(crate) fn decode(format: Format, src: &[u8], dst: &mut [f32]) = scalar::decode_slice, simd::decode;
@@ -184,7 +191,8 @@ pub(crate) fn as_f32<'s>(
     values
 }
 
-/// Sixteen lanes' draws at a time, rounded with while they are in the first cache.
+/// Sixteen lanes' draws at a time: rounded with as they are made where the values are at hand as float32, else while they
+/// are in the first cache.
 fn draw_and_round(
     level: ActiveLevel,
     source: &ElementSource<'_>,
@@ -194,13 +202,27 @@ fn draw_and_round(
 ) -> Result<()> {
     elementwise::check_shapes(source, &out)?;
     let (count, item) = (element_count(out.shape()), out.format().item_size());
+    let is_at_hand = source.is_borrowed() && source.format().item_size() == 4 && out.format() != Format::F32;
     generator.consume(count, out.into_bytes(), item, |task, out| {
         let (mut codes, mut values) = (AlignedBytes::default(), AlignedBytes::default());
-        let first = task.elements().start;
-        task.for_each_run(|start, draws| {
-            let out = &mut out[(start - first) * item..][..draws.len() * item];
-            let codes = elementwise::input(source, start, draws.len(), out, &mut codes);
-            encode(level, encoder, as_f32(level, source.format(), codes, &mut values), draws, out);
+        let Range { start: first, end } = task.elements();
+        let head = is_at_hand.then(|| {
+            let values = elementwise::input(source, first, end - first, &[], &mut codes);
+            before_line::<f32>(bytemuck::cast_slice(values))
+        });
+        task.for_each_part(head, |part| match part {
+            Part::Draws(start, draws) => {
+                let out = &mut out[(start - first) * item..][..draws.len() * item];
+                let codes = elementwise::input(source, start, draws.len(), out, &mut codes);
+                encode(level, encoder, as_f32(level, source.format(), codes, &mut values), draws, out);
+            }
+            Part::Streams(streams) => {
+                let start = streams.start;
+                let count = (LANES - 1) * streams.stride + streams.steps;
+                let out = &mut out[(start - first) * item..][..count * item];
+                let codes = elementwise::input(source, start, count, out, &mut codes);
+                encode_streams(level, encoder, streams, bytemuck::cast_slice(codes), out);
+            }
         });
     })
 }

@@ -3,6 +3,8 @@
 use super::encoder::Encoder;
 use super::{Overflow, Rounding};
 use crate::format::Format;
+use crate::xorwow::Streams;
+use crate::xorwow::scalar::make;
 
 /// |x| = significand * 2^exponent, for finite x.
 fn split(x: f32) -> (u64, i32) {
@@ -106,4 +108,13 @@ pub(super) fn recode_slice(e: &Encoder, format: Format, src: &[u8], dst: &mut [f
         let decoded = value_of(format, u32::from_le_bytes(bytes));
         *value = f32::from_bits(stored(decoded, e.format, e.rounding, e.overflow, 0));
     }
+}
+
+/// See [`super::encode_streams`].
+pub(super) fn encode_streams(e: &Encoder, streams: Streams<'_>, src: &[f32], dst: &mut [u8]) {
+    let item = e.format.item_size();
+    make(streams.state, streams.steps, |stream, place, draws| {
+        let at = stream * streams.stride + place * draws.len();
+        encode_slice(e, &src[at..][..draws.len()], draws, &mut dst[at * item..][..draws.len() * item]);
+    });
 }

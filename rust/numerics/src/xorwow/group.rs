@@ -47,6 +47,27 @@ pub(super) struct Group {
     pub(super) bounds: [usize; LANES + 1],
 }
 
+/// Some elements of a group, and how they get their draws.
+pub(crate) enum Part<'a> {
+    /// Elements from this one on, and their draws.
+    Draws(usize, &'a [u32]),
+    /// Elements of all streams, whose draws are still to be made.
+    Streams(Streams<'a>),
+}
+
+/// Sixteen streams that are to make so many draws.
+#[derive(Debug)]
+pub(crate) struct Streams<'a> {
+    /// The one generator of the streams, or the four in the order of their next draws.
+    pub(crate) state: &'a mut [Block],
+    /// The element that the first draw of the first stream is for.
+    pub(crate) start: usize,
+    /// Draws of each stream: whole vectors.
+    pub(crate) steps: usize,
+    /// Elements from where one stream begins to where the next one does: whole vectors.
+    pub(crate) stride: usize,
+}
+
 /// Takes consecutive streams `draws` draws ahead, their next draw coming from generator `phase`.
 pub(super) fn jump(level: ActiveLevel, states: &mut [u32], generators: usize, phase: usize, draws: u64) -> Result<()> {
     let turns = draws / generators as u64;
@@ -130,33 +151,54 @@ impl Group {
 
     /// Writes what becomes of the draws of all streams.
     pub(super) fn fill(&mut self, level: ActiveLevel, output: Output, buffer: &mut AlignedBytes, out: &mut [u32]) {
-        let longest = self.longest();
-        let is_even = longest.is_multiple_of(LANES) && (0..LANES).all(|stream| self.elements(stream).len() == longest);
-        // Rows that the kernel can write are: from a whole cache line on if they are long, since sixteen lines at the
-        // same place of as many pages do not stay in the first cache until the rest of them comes.
-        let head = match is_even {
-            true if longest >= LONG_ROW => out.as_ptr().align_offset(CACHE_LINE).min(LANES),
-            true => 0,
-            false => longest,
-        };
-        let body = (longest - head) / LANES * LANES;
+        let head = out.as_ptr().align_offset(CACHE_LINE).min(LANES);
         let first = self.bounds[0];
-        let mut copy = |start: usize, values: &[u32]| out[start - first..][..values.len()].copy_from_slice(values);
-        self.for_each_run(level, output, 0..head, COPIED_RUN, buffer, &mut copy);
-        let apart = if body >= LONG_BODY && longest.is_multiple_of(SAME_SET) { LANES } else { 0 };
-        let before: [_; LANES] = std::array::from_fn(|stream| head + stream * apart);
-        self.for_each_tile(level, output, &[head; LANES], &before, buffer, &mut copy);
-        let together = body - (LANES - 1) * apart;
-        if together > 0 {
-            self.make(level, output, together, longest + apart, &mut out[head..]);
-        }
-        let mut copy = |start: usize, values: &[u32]| out[start - first..][..values.len()].copy_from_slice(values);
-        let behind = before.map(|place| place + together);
-        self.for_each_tile(level, output, &behind, &[head + body; LANES], buffer, &mut copy);
-        self.for_each_run(level, output, head + body..longest, COPIED_RUN, buffer, copy);
+        self.for_each_part(level, output, Some(head), COPIED_RUN, buffer, |part| match part {
+            Part::Draws(start, values) => out[start - first..][..values.len()].copy_from_slice(values),
+            Part::Streams(Streams { state, start, steps, stride }) => {
+                let filling = Filling { output, steps, stride: stride / LANES };
+                fill_streams(level, state, filling, out[start - first..].as_chunks_mut().0);
+            }
+        });
     }
 
-    /// As [`Self::for_each_run`] for places that each stream has its own of: whole vectors of them.
+    /// Gives `work` the draws of all streams, at most `run` at a time; or streams to make them of, where those are equally
+    /// long. Long ones then begin `head` elements later, where a cache line does.
+    pub(super) fn for_each_part(
+        &mut self,
+        level: ActiveLevel,
+        output: Output,
+        head: Option<usize>,
+        run: usize,
+        buffer: &mut AlignedBytes,
+        mut work: impl FnMut(Part<'_>),
+    ) {
+        let longest = self.longest();
+        let is_even = longest.is_multiple_of(LANES) && (0..LANES).all(|stream| self.elements(stream).len() == longest);
+        // Sixteen lines at the same place of as many pages do not stay in the first cache until the rest of them comes.
+        let head = match head.filter(|_| is_even) {
+            Some(head) if longest >= LONG_ROW => head,
+            Some(_) => 0,
+            None => longest,
+        };
+        let body = (longest - head) / LANES * LANES;
+        let mut draws = |start: usize, draws: &[u32]| work(Part::Draws(start, draws));
+        self.for_each_run(level, output, 0..head, run, buffer, &mut draws);
+        let apart = if body >= LONG_BODY && longest.is_multiple_of(SAME_SET) { LANES } else { 0 };
+        let before: [_; LANES] = std::array::from_fn(|stream| head + stream * apart);
+        self.for_each_tile(level, output, &[head; LANES], &before, buffer, &mut draws);
+        let steps = body - (LANES - 1) * apart;
+        if steps > 0 {
+            let state = &mut self.state[..self.generators];
+            work(Part::Streams(Streams { state, start: self.bounds[0] + head, steps, stride: longest + apart }));
+        }
+        let mut draws = |start: usize, draws: &[u32]| work(Part::Draws(start, draws));
+        let behind = before.map(|place| place + steps);
+        self.for_each_tile(level, output, &behind, &[head + body; LANES], buffer, &mut draws);
+        self.for_each_run(level, output, head + body..longest, run, buffer, draws);
+    }
+
+    /// As [`Self::for_each_run`] for places that each stream has its own of: whole vectors of them, given at once.
     fn for_each_tile(
         &mut self,
         level: ActiveLevel,
@@ -171,15 +213,11 @@ impl Group {
             return;
         }
         let mut state = self.state;
+        let draws = buffer.slice_mut(LANES * most);
         for made in (0..most).step_by(LANES) {
-            let draws = buffer.slice_mut(LANES * LANES);
-            self.make(level, output, LANES, LANES, draws);
-            for (stream, values) in draws.chunks(LANES).enumerate() {
-                let place = starts[stream] + made;
-                if place < ends[stream] {
-                    work(self.bounds[stream] + place, values);
-                }
-                if place + LANES == ends[stream] {
+            self.make(level, output, LANES, most, &mut draws[made..]);
+            for stream in 0..LANES {
+                if starts[stream] + made + LANES == ends[stream] {
                     for (own, made) in state.as_flattened_mut().iter_mut().zip(self.state.as_flattened()) {
                         own[stream] = made[stream];
                     }
@@ -187,6 +225,12 @@ impl Group {
             }
         }
         self.state = state;
+        for (stream, row) in draws.chunks(most).enumerate() {
+            let wanted = ends[stream] - starts[stream];
+            if wanted > 0 {
+                work(self.bounds[stream] + starts[stream], &row[..wanted]);
+            }
+        }
     }
 
     /// Puts the streams' states where their lanes have them.

@@ -5,8 +5,8 @@ mod group;
 mod output;
 mod plan;
 mod polynomial;
-mod scalar;
-mod simd;
+pub(crate) mod scalar;
+pub(crate) mod simd;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +15,7 @@ use crate::fpenv;
 use crate::par;
 use crate::simd::active_level;
 use generator::WORDS;
+pub(crate) use group::{Part, Streams};
 use output::Output;
 use plan::{Plan, Task};
 

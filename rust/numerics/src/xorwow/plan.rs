@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::generator::WORDS;
-use super::group::{Group, MAX_GENERATORS, jump};
+use super::group::{Group, MAX_GENERATORS, Part, jump};
 use super::output::Output;
 use crate::array::AlignedBytes;
 use crate::error::Result;
 use crate::par;
 use crate::simd::{ActiveLevel, LANES};
 
-/// Draws of a stream that [`Task::for_each_run`] makes at a time: those of sixteen streams fit in the first cache.
+/// Draws of a stream that [`Task::for_each_part`] makes at a time: those of sixteen streams fit in the first cache.
 pub(crate) const RUN: usize = 256;
 /// Draws that make a task worth handing to a thread.
 const TASK: usize = 1 << 16;
@@ -200,13 +200,12 @@ impl Task<'_> {
         self.plan.first_element(self.groups.start * LANES)..self.plan.first_element(self.groups.end * LANES)
     }
 
-    /// Gives `work` the draws of all its elements, piece by piece: the first element of a piece and the draws from
-    /// there on, at most [`RUN`]. Pieces are not in order of elements.
-    pub(crate) fn for_each_run(self, mut work: impl FnMut(usize, &[u32])) {
+    /// Gives `work` the draws of all its elements, at most [`RUN`] at a time, or streams to make them of if there is a
+    /// `head`: so many elements are before the first one that begins a cache line. Parts are not in order of elements.
+    pub(crate) fn for_each_part(self, head: Option<usize>, mut work: impl FnMut(Part<'_>)) {
         let mut buffer = AlignedBytes::default();
         self.for_each_group(|level, group| {
-            let places = 0..group.longest();
-            group.for_each_run(level, Output::Draws, places, RUN, &mut buffer, &mut work);
+            group.for_each_part(level, Output::Draws, head, RUN, &mut buffer, &mut work);
         });
     }
 

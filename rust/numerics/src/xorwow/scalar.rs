@@ -38,6 +38,22 @@ pub(super) fn fill<const STREAMS: usize>(state: &mut [Block<STREAMS>], filling: 
     }
 }
 
+/// Advances streams and hands over their draws, sixteen at a time: the stream, the place in units of sixteen, the draws.
+pub(crate) fn make<const STREAMS: usize>(
+    state: &mut [Block<STREAMS>],
+    steps: usize,
+    mut work: impl FnMut(usize, usize, &[u32; STREAMS]),
+) {
+    let filling = Filling { output: Output::Draws, steps: STREAMS, stride: 1 };
+    for place in 0..steps / STREAMS {
+        let mut tile = [[0; STREAMS]; STREAMS];
+        fill(state, filling, &mut tile);
+        for (stream, draws) in tile.iter().enumerate() {
+            work(stream, place, draws);
+        }
+    }
+}
+
 /// See [`super::group::jump_streams`].
 pub(super) fn jump<const STREAMS: usize>(polynomial: &Polynomial, weyl: u32, block: &mut Block<STREAMS>) {
     for index in 0..STREAMS {

@@ -43,42 +43,74 @@ fn step<L: Lanes>(l: L, state: &mut [L::I; WORDS]) -> L::I {
     l.add_i(next, state[5])
 }
 
+/// What becomes of the draws of sixteen streams.
+pub(crate) trait Sink<L: Lanes> {
+    /// Takes the sixteen draws of a stream that stand at a place, counted in vectors.
+    fn put(&mut self, l: L, stream: usize, place: usize, draws: L::I);
+}
+
+/// Draws, or numbers of a range, that go to rows `stride` vectors apart.
+struct Rows<'a, const UNIFORM: bool> {
+    range: [f32; 2],
+    stride: usize,
+    out: &'a mut [[u32; LANES]],
+}
+
+impl<L: Lanes, const UNIFORM: bool> Sink<L> for Rows<'_, UNIFORM> {
+    #[inline(always)]
+    fn put(&mut self, l: L, stream: usize, place: usize, draws: L::I) {
+        let [low, width] = self.range;
+        let values = if UNIFORM {
+            let fraction = l.mul_f(l.int_to_float(l.shr(draws, 8)), l.splat_f(1.0 / 16_777_216.0));
+            l.bits(l.add_f(l.splat_f(low), l.mul_f(l.splat_f(width), fraction)))
+        } else {
+            draws
+        };
+        let row = &mut self.out[stream * self.stride + place];
+        prefetch_second(row, STREAM_WRITE_AHEAD);
+        l.store_i(values, row);
+    }
+}
+
 /// See [`super::group::fill_streams`].
 #[inline(always)]
-pub(super) fn fill<L: Lanes>(l: L, state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) {
-    if let [one] = state {
-        fill_output::<L, 1>(l, std::array::from_mut(one), filling, out);
-    } else if let Ok(four) = <&mut [Block; 4]>::try_from(state) {
-        fill_output::<L, 4>(l, four, filling, out);
-    }
-}
-
-#[inline(always)]
-fn fill_output<L: Lanes, const GENERATORS: usize>(
+pub(super) fn fill<L: Lanes>(
     l: L,
-    state: &mut [Block; GENERATORS],
-    filling: Filling,
+    state: &mut [Block],
+    Filling { output, steps, stride }: Filling,
     out: &mut [[u32; LANES]],
 ) {
-    match filling.output {
-        Output::Draws => fill_rows::<L, GENERATORS, false>(l, state, filling, [0.0; 2], out),
-        Output::Uniform { low, high } => fill_rows::<L, GENERATORS, true>(l, state, filling, [low, high - low], out),
+    match output {
+        Output::Draws => make(l, state, steps, &mut Rows::<false> { range: [0.0; 2], stride, out }),
+        Output::Uniform { low, high } => {
+            make(l, state, steps, &mut Rows::<true> { range: [low, high - low], stride, out });
+        }
+    }
+}
+
+/// Advances sixteen streams of one or four generators and hands over their draws, in whole vectors: what is in the last
+/// ones beyond `steps` is unspecified.
+#[inline(always)]
+pub(crate) fn make<L: Lanes>(l: L, state: &mut [Block], steps: usize, sink: &mut impl Sink<L>) {
+    if let [one] = state {
+        make_each::<L, 1>(l, std::array::from_mut(one), steps, sink);
+    } else if let Ok(four) = <&mut [Block; 4]>::try_from(state) {
+        make_each::<L, 4>(l, four, steps, sink);
     }
 }
 
 #[inline(always)]
-fn fill_rows<L: Lanes, const GENERATORS: usize, const UNIFORM: bool>(
+fn make_each<L: Lanes, const GENERATORS: usize>(
     l: L,
     state: &mut [Block; GENERATORS],
-    Filling { steps, stride, .. }: Filling,
-    range: [f32; 2],
-    out: &mut [[u32; LANES]],
+    steps: usize,
+    sink: &mut impl Sink<L>,
 ) {
     let mut generators = [[l.splat_i(0); WORDS]; GENERATORS];
     for generator in 0..GENERATORS {
         generators[generator] = load(l, &state[generator]);
     }
-    for at in 0..steps / LANES {
+    for place in 0..steps / LANES {
         let mut tile = [l.splat_i(0); LANES];
         // One generator after the other: the registers do not hold the states of four.
         for generator in 0..GENERATORS {
@@ -86,41 +118,25 @@ fn fill_rows<L: Lanes, const GENERATORS: usize, const UNIFORM: bool>(
                 tile[turn * GENERATORS + generator] = step(l, &mut generators[generator]);
             }
         }
-        write::<L, UNIFORM>(l, tile, range, &mut out[at..], stride);
+        hand_over(l, tile, place, sink);
     }
     if !steps.is_multiple_of(LANES) {
         let mut tile = [l.splat_i(0); LANES];
         for index in 0..steps % LANES {
             tile[index] = step(l, &mut generators[index % GENERATORS]);
         }
-        write::<L, UNIFORM>(l, tile, range, &mut out[steps / LANES..], stride);
+        hand_over(l, tile, steps / LANES, sink);
     }
     for generator in 0..GENERATORS {
         store(l, generators[generator], &mut state[generator]);
     }
 }
 
-/// Writes sixteen draws of every stream, `stride` vectors apart.
 #[inline(always)]
-fn write<L: Lanes, const UNIFORM: bool>(
-    l: L,
-    mut tile: [L::I; LANES],
-    [low, width]: [f32; 2],
-    out: &mut [[u32; LANES]],
-    stride: usize,
-) {
+fn hand_over<L: Lanes>(l: L, mut tile: [L::I; LANES], place: usize, sink: &mut impl Sink<L>) {
     l.transpose(&mut tile);
-    let out = &mut out[..(LANES - 1) * stride + 1];
     for stream in 0..LANES {
-        let draws = tile[stream];
-        let values = if UNIFORM {
-            let fraction = l.mul_f(l.int_to_float(l.shr(draws, 8)), l.splat_f(1.0 / 16_777_216.0));
-            l.bits(l.add_f(l.splat_f(low), l.mul_f(l.splat_f(width), fraction)))
-        } else {
-            draws
-        };
-        prefetch_second(&out[stream * stride], STREAM_WRITE_AHEAD);
-        l.store_i(values, &mut out[stream * stride]);
+        sink.put(l, stream, place, tile[stream]);
     }
 }
 

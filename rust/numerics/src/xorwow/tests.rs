@@ -105,7 +105,7 @@ fn test_long_spans_are_parts_of_the_block() {
     }
 }
 
-fn check_runs(generator: &Xorwow, total: usize) {
+fn check_parts(generator: &Xorwow, total: usize, head: Option<usize>) {
     let (expected, after) = block(generator, total);
     // Two bytes an element, as where an output is split in bytes.
     let mut seen = vec![0u8; 2 * total];
@@ -115,10 +115,21 @@ fn check_runs(generator: &Xorwow, total: usize) {
         .consume(total, &mut seen, 2, |task, out| {
             assert_eq!(2 * task.elements().len(), out.len());
             let first = task.elements().start;
-            task.for_each_run(|start, draws| {
-                assert!((1..=plan::RUN).contains(&draws.len()));
+            let mut put = |start: usize, draws: &[u32]| {
                 out[2 * (start - first)..][..2 * draws.len()].iter_mut().for_each(|times| *times += 1);
                 drawn.lock().expect("no panic")[start..start + draws.len()].copy_from_slice(draws);
+            };
+            task.for_each_part(head, |part| match part {
+                Part::Draws(start, draws) => {
+                    assert!((1..=plan::RUN).contains(&draws.len()));
+                    put(start, draws);
+                }
+                Part::Streams(Streams { state, start, steps, stride }) => {
+                    assert!(head.is_some());
+                    scalar::make(state, steps, |stream, place, draws| {
+                        put(start + stream * stride + place * draws.len(), draws);
+                    });
+                }
             });
         })
         .expect("not interrupted");
@@ -131,19 +142,23 @@ fn check_runs(generator: &Xorwow, total: usize) {
 }
 
 #[test]
-fn test_runs_are_the_block() {
+fn test_parts_are_the_block() {
     for (lanes, generators, total) in [
         (1, 1, 1),
         (1, 4, 70_007),
         (7, 1, 300_001),
         (128, 1, 128 * 700 - 5),
         (128, 1, 128 * 512),
+        (16, 4, 16 * 4096),
+        (16, 1, 16 * 5120),
         (33, 4, 33 * 7),
         (128, 4, 129),
         (128, 1, 600_000),
         (5, 1, 0),
     ] {
-        check_runs(&seeded(lanes, generators, 2), total);
+        for head in [None, Some(0), Some(5)] {
+            check_parts(&seeded(lanes, generators, 2), total, head);
+        }
     }
 }
 
@@ -154,7 +169,7 @@ proptest! {
         lanes in 1usize..70, is_four: bool, phase in 0usize..4, total in 1usize..30_000, ends in (0.0f64..1.0, 0.0f64..1.0),
     ) {
         let generator = seeded(lanes, if is_four { 4 } else { 1 }, phase);
-        check_runs(&generator, total);
+        check_parts(&generator, total, None);
         let place = |part: f64| (part * total as f64) as usize;
         let (start, end) = (place(ends.0.min(ends.1)), place(ends.0.max(ends.1)));
         check_span(&generator, total, start, end - start);

@@ -13,12 +13,18 @@ const GROUP: usize = TOGETHER * LANES;
 pub(crate) trait Codes: bytemuck::Pod {
     /// Writes the codes of consecutive vectors.
     fn store<L: Lanes>(l: L, e: &Encoder, codes: [L::I; TOGETHER], to: &mut [Self; GROUP]);
+    /// Writes the codes of one vector.
+    fn store_one<L: Lanes>(l: L, e: &Encoder, codes: L::I, to: &mut [Self; LANES]);
 }
 
 impl Codes for u8 {
     #[inline(always)]
     fn store<L: Lanes>(l: L, _: &Encoder, codes: [L::I; TOGETHER], to: &mut [u8; GROUP]) {
         l.store_u8_quad(codes, to);
+    }
+    #[inline(always)]
+    fn store_one<L: Lanes>(l: L, _: &Encoder, codes: L::I, to: &mut [u8; LANES]) {
+        l.store_u8(codes, to);
     }
 }
 
@@ -29,6 +35,10 @@ impl Codes for u16 {
         l.store_u16_pair([codes[0], codes[1]], &mut pairs[0]);
         l.store_u16_pair([codes[2], codes[3]], &mut pairs[1]);
     }
+    #[inline(always)]
+    fn store_one<L: Lanes>(l: L, _: &Encoder, codes: L::I, to: &mut [u16; LANES]) {
+        l.store_u16(codes, to);
+    }
 }
 
 impl Codes for u32 {
@@ -36,9 +46,13 @@ impl Codes for u32 {
     fn store<L: Lanes>(l: L, e: &Encoder, codes: [L::I; TOGETHER], to: &mut [u32; GROUP]) {
         let (vectors, _) = to.as_chunks_mut();
         for place in 0..TOGETHER {
-            // Tfloat32 codes are kept in the upper bits of float32 storage.
-            l.store_i(l.shl(codes[place], e.sign_shift), &mut vectors[place]);
+            Self::store_one(l, e, codes[place], &mut vectors[place]);
         }
+    }
+    #[inline(always)]
+    fn store_one<L: Lanes>(l: L, e: &Encoder, codes: L::I, to: &mut [u32; LANES]) {
+        // Tfloat32 codes are kept in the upper bits of float32 storage.
+        l.store_i(l.shl(codes, e.sign_shift), to);
     }
 }
 
