@@ -6,11 +6,12 @@ mod logarithm;
 mod normal;
 mod pieces;
 mod plain;
+mod quick;
 
 use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
 use crate::exp::simd::{exp_f32, or_nan};
-use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
+use crate::simd::{Doubles, LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
@@ -55,7 +56,7 @@ pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], adden
 
 /// See [`super::activate_slice`].
 #[inline(always)]
-pub(crate) fn activate<L: Lanes>(
+pub(crate) fn activate<L: Doubles>(
     l: L,
     function: ActivationFunction,
     parameter: f32,
