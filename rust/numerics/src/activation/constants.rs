@@ -170,9 +170,15 @@ pub(crate) const ROUNDINGS: f32 = 1e-7;
 pub(crate) const TANH_FITTED: f32 = 4e-11;
 pub(crate) const SINE_FITTED: f32 = 3e-11;
 pub(crate) const ARCTAN_FITTED: f32 = 2.2e-11;
+/// The same of the normal distribution's tail, of which a part grows with a^2, and of what differs from 1 by that.
+pub(crate) const TAIL_FITTED: [f32; 2] = [1.5e-11, 5.5e-11];
+pub(crate) const WHOLE_FITTED: f32 = 1.2e-11;
 /// The same of logarithms: of t^2, and of what is added to ln(1 + t).
 pub(crate) const LOG_ROUNDINGS: f32 = 1.4e-7;
 pub(crate) const LOG_FITTED: f32 = 2.2e-11;
+/// How far the table of that tail reaches, and to where its pieces are fitted to the tail itself.
+pub(crate) const TAIL_END: f32 = 5.7;
+pub(crate) const TAIL_TABLE_LIMIT: f32 = 3.92;
 /// How far the table of sines reaches: nearer to pi they are small beside what they are a sum of.
 pub(crate) const SINE_LIMIT: f32 = 3.09;
 /// How far the table of arctangents reaches.

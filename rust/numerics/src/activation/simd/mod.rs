@@ -7,6 +7,7 @@ mod normal;
 mod pieces;
 mod plain;
 mod quick;
+mod tail;
 
 use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};

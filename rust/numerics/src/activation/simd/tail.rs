@@ -1,0 +1,54 @@
+//! Functions of the normal distribution by pieces of its tail, all in float32.
+
+use super::SIGN;
+use crate::activation::constants::{TAIL_END, TAIL_FITTED, TAIL_TABLE_LIMIT, WHOLE_FITTED};
+use crate::activation::tables::NORMAL_TAIL;
+use crate::exp::scalar::SHIFT;
+use crate::simd::Lanes;
+
+/// Phi(-a), high + rest, up to the end of the table.
+#[inline(always)]
+fn tail<L: Lanes>(l: L, a: L::F) -> (L::F, L::F) {
+    let at = &NORMAL_TAIL;
+    // Rounded to the piece's number: seven to 1 up to 4, then two.
+    let near = l.fma(a, l.splat_f(7.0), l.splat_f(SHIFT));
+    let far = l.fma(a, l.splat_f(2.0), l.splat_f(SHIFT + (7.0 - 2.0) * 4.0));
+    let index = l.bits(l.min_f(near, far));
+    let h = l.sub_f(a, l.lookup_32(&at.centres, index));
+    let mut p = l.lookup_32(&at.coefficients[3], index);
+    for coefficients in at.coefficients[..3].iter().rev() {
+        p = l.fma(p, h, l.lookup_32(coefficients, index));
+    }
+    let (slope, curve) = (l.lookup_32(&at.slopes, index), l.lookup_32(&at.curves, index));
+    let steep = l.fma(curve, h, slope);
+    let missing = l.fma(curve, h, l.sub_f(slope, steep));
+    let steep_low = l.add_f(l.fma(p, l.mul_f(h, h), l.lookup_32(&at.slopes_low, index)), missing);
+    let value = l.lookup_32(&at.values, index);
+    let high = l.fma(steep, h, value);
+    (high, l.fma(steep_low, h, l.fma(steep, h, l.sub_f(value, high))))
+}
+
+/// x * Phi(x) and where that is in doubt, as it is of NaN; no x may be beyond [`is_beyond`].
+#[inline(always)]
+pub(super) fn quick_gelu<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
+    let is_positive = l.lt_u(l.bits(x), l.splat_i(SIGN));
+    // Phi(-a) is nothing beside 1 from there on.
+    let a = l.min_f(l.splat_f(TAIL_END), l.float(super::magnitude(l, x)));
+    let (high, rest) = tail(l, a);
+    let one = l.splat_f(1.0);
+    let whole = l.float(l.select(is_positive, l.bits(one), l.splat_i(0)));
+    let factor = l.float(l.select(is_positive, l.bits(l.splat_f(-1.0)), l.bits(one)));
+    let share = l.fma(factor, high, whole);
+    let share_low = l.fma(factor, rest, l.fma(factor, high, l.sub_f(whole, share)));
+    let relative = l.fma(l.mul_f(x, x), l.splat_f(TAIL_FITTED[1]), l.splat_f(TAIL_FITTED[0]));
+    let bound = l.fma(whole, l.splat_f(WHOLE_FITTED), l.mul_f(high, relative));
+    let above = l.fma(x, share, l.mul_f(x, l.add_f(share_low, bound)));
+    let below = l.fma(x, share, l.mul_f(x, l.sub_f(share_low, bound)));
+    (above, l.differ(above, below))
+}
+
+/// Whether any x is so far below 0 that the table does not tell its tail.
+#[inline(always)]
+pub(super) fn is_beyond<L: Lanes>(l: L, x: L::F) -> bool {
+    l.any(l.lt_u(l.splat_i((-TAIL_TABLE_LIMIT).to_bits()), l.bits(x)))
+}
