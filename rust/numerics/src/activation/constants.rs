@@ -27,6 +27,28 @@ pub(crate) const EXP: [f64; 10] = [
 /// What e^x is computed of lies within this magnitude, or so the results that lie further out round to the same float32.
 pub(crate) const EXP_LIMIT: f32 = 150.0;
 
+/// e^-r on |r| <= ln(2) / 32, to 2^-38.5, the last held at 1: for powers of two in steps of 1/16.
+pub(crate) const EXP_MINUS_16: [f64; 5] =
+    [0.041_669_128_178_678_18, -0.166_671_589_699_633_17, 0.499_999_999_515_291_9, -0.999_999_999_418_327, 1.0];
+/// The same on |r| <= ln(2) / 2, to 2^-39.7.
+pub(crate) const EXP_MINUS: [f64; 9] = [
+    2.504_311_368_268_930_4e-5,
+    -1.992_123_929_543_541_3e-4,
+    1.388_849_926_992_797_6e-3,
+    -8.333_255_841_290_335e-3,
+    0.041_666_668_621_365_706,
+    -0.166_666_669_451_661_8,
+    0.499_999_999_975_700_2,
+    -0.999_999_999_973_003_2,
+    1.0,
+];
+/// Arguments of quick exponentials: with larger ones of either sign, results need not be normal float32.
+pub(crate) const QUICK_LIMIT: f32 = 87.0;
+/// The same where the argument is 1.702 x, that of gelu's other approximation, and x^2.
+pub(crate) const GELU_SIGMOID_QUICK_LIMIT: f32 = 51.0;
+pub(crate) const GELU_TANH_QUICK_LIMIT: f32 = 9.9;
+pub(crate) const SQUARE_QUICK_LIMIT: f32 = 9.3;
+
 /// (atanh(s) / s - 1) / s^2 as a polynomial in s^2, s of magnitude up to (sqrt(2) - 1) / (sqrt(2) + 1), to 2^-59.
 pub(crate) const ATANH_NEAR: [f64; 7] = [
     0.073_977_697_475_538_76,

@@ -89,9 +89,9 @@ pub(super) fn activate(
     source: Option<&[f32]>,
     values: &mut [f32],
 ) {
-    use ActivationFunction::{Arctan, Log, Sin, Tanh};
+    use ActivationFunction::{Arctan, Gelu, Log, Sin, Tanh};
     match QUICK.at(level) {
-        Some(quick) if matches!(function, Tanh | Log | Sin | Arctan) => {
+        Some(quick) if matches!(function, Tanh | Gelu | Log | Sin | Arctan) => {
             let complete = |source: &[f32], values: &mut [f32]| {
                 let mut doubtful = Doubtful::NONE;
                 while doubtful.done < values.len() {

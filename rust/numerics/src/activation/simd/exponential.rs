@@ -1,10 +1,12 @@
 //! Functions that are quotients of exponentials.
 
+use super::short::{logistic, settles};
 use super::{clamped, exp, magnitude, magnitude_up_to, split, unless_nan, with_sign_of};
 use crate::activation::constants::{
-    EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT, MISH_LIMIT, TANH_LIMIT,
+    EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_SIGMOID_QUICK_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT,
+    GELU_TANH_QUICK_LIMIT, MISH_LIMIT, QUICK_LIMIT, TANH_LIMIT,
 };
-use crate::simd::Lanes;
+use crate::simd::{Doubles, Lanes};
 #[cfg(target_arch = "x86_64")]
 use {
     super::pieces::{octave_eighth, piece_of, piecewise},
@@ -31,28 +33,56 @@ fn at_least<L: Lanes>(l: L, x: L::F, low: f32) -> L::D {
 }
 
 #[inline(always)]
-pub(super) fn sigmoid<L: Lanes>(l: L, x: L::F) -> L::F {
+pub(super) fn sigmoid<L: Doubles>(l: L, x: L::F) -> L::F {
+    if L::FUSED {
+        let value = logistic(l, l.splat_d(1.0), l.widen(x));
+        if settles(l, x, QUICK_LIMIT, value) {
+            return l.narrow(value);
+        }
+    }
     let near = clamped(l, x, -EXP_LIMIT, EXP_LIMIT);
     let value = l.div_d(l.splat_d(1.0), one_and_exp(l, negative(l, near)));
     unless_nan(l, x, l.narrow(value))
 }
 
 #[inline(always)]
-pub(super) fn silu<L: Lanes>(l: L, x: L::F) -> L::F {
+pub(super) fn silu<L: Doubles>(l: L, x: L::F) -> L::F {
+    if L::FUSED {
+        let wide = l.widen(x);
+        let value = logistic(l, wide, wide);
+        if settles(l, x, QUICK_LIMIT, value) {
+            return l.narrow(value);
+        }
+    }
     let near = clamped(l, x, -EXP_LIMIT, EXP_LIMIT);
     let value = l.div_d(at_least(l, x, -EXP_LIMIT), one_and_exp(l, negative(l, near)));
     unless_nan(l, x, l.narrow(value))
 }
 
 #[inline(always)]
-pub(super) fn gelu_apprx_sigmoid<L: Lanes>(l: L, x: L::F) -> L::F {
+pub(super) fn gelu_apprx_sigmoid<L: Doubles>(l: L, x: L::F) -> L::F {
+    if L::FUSED {
+        let wide = l.widen(x);
+        let value = logistic(l, wide, l.mul_d(wide, l.splat_d(GELU_SIGMOID)));
+        if settles(l, x, GELU_SIGMOID_QUICK_LIMIT, value) {
+            return l.narrow(value);
+        }
+    }
     let near = clamped(l, x, -GELU_SIGMOID_LIMIT, GELU_SIGMOID_LIMIT);
     let denominator = one_and_exp(l, l.mul_d(near, l.splat_d(-GELU_SIGMOID)));
     unless_nan(l, x, l.narrow(l.div_d(at_least(l, x, -GELU_SIGMOID_LIMIT), denominator)))
 }
 
 #[inline(always)]
-pub(super) fn gelu_apprx_tanh<L: Lanes>(l: L, x: L::F) -> L::F {
+pub(super) fn gelu_apprx_tanh<L: Doubles>(l: L, x: L::F) -> L::F {
+    if L::FUSED {
+        let wide = l.widen(x);
+        let factor = l.fma_d(l.mul_d(wide, wide), l.splat_d(-GELU_TANH_CUBIC), l.splat_d(-GELU_TANH));
+        let value = logistic(l, wide, l.mul_d(wide, factor));
+        if settles(l, x, GELU_TANH_QUICK_LIMIT, value) {
+            return l.narrow(value);
+        }
+    }
     let near = clamped(l, x, -GELU_TANH_LIMIT, GELU_TANH_LIMIT);
     let factor = l.fma_d(l.mul_d(near, near), l.splat_d(GELU_TANH_CUBIC), l.splat_d(GELU_TANH));
     let denominator = one_and_exp(l, l.mul_d(near, factor));

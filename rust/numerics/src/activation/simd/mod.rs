@@ -9,11 +9,14 @@ mod pieces;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod quick;
+mod short;
+#[cfg(target_arch = "x86_64")]
+mod tail;
 
 use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
 use crate::exp::simd::{exp_f32, or_nan};
-use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
+use crate::simd::{Doubles, LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
@@ -58,7 +61,7 @@ pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], adden
 
 /// See [`super::activate_exactly`].
 #[inline(always)]
-pub(crate) fn activate<L: Lanes>(
+pub(crate) fn activate<L: Doubles>(
     l: L,
     function: ActivationFunction,
     parameter: f32,

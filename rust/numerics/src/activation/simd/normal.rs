@@ -1,10 +1,11 @@
 //! Functions of the normal distribution.
 
+use super::short::{exp_minus, settles};
 use super::{SIGN, clamped, exp, magnitude, magnitude_up_to, polynomial, unless_nan, with_sign_of};
 use crate::activation::constants::{
-    ERF_LIMIT, ERF_SMALL, FRAC_1_SQRT_2PI, FRAC_2_SQRT_PI, SQRT_2, TAIL, TAIL_CENTRE, TAIL_LIMIT,
+    ERF_LIMIT, ERF_SMALL, FRAC_1_SQRT_2PI, FRAC_2_SQRT_PI, SQRT_2, SQUARE_QUICK_LIMIT, TAIL, TAIL_CENTRE, TAIL_LIMIT,
 };
-use crate::simd::Lanes;
+use crate::simd::{Doubles, Lanes};
 
 /// Phi(-a) * e^(a^2 / 2).
 #[inline(always)]
@@ -53,7 +54,14 @@ pub(super) fn erf<L: Lanes>(l: L, x: L::F) -> L::F {
 }
 
 #[inline(always)]
-pub(super) fn erf_dx<L: Lanes>(l: L, x: L::F) -> L::F {
+pub(super) fn erf_dx<L: Doubles>(l: L, x: L::F) -> L::F {
+    if L::FUSED {
+        let wide = l.widen(x);
+        let value = exp_minus(l, l.mul_d(wide, wide), FRAC_2_SQRT_PI);
+        if settles(l, x, SQUARE_QUICK_LIMIT, value) {
+            return l.narrow(value);
+        }
+    }
     let a = magnitude_up_to(l, x, TAIL_LIMIT);
     let value = l.mul_d(exp(l, l.mul_d(l.mul_d(a, a), l.splat_d(-1.0))), l.splat_d(FRAC_2_SQRT_PI));
     unless_nan(l, x, l.narrow(value))

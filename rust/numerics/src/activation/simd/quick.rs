@@ -6,6 +6,7 @@
 use super::circular::{Arctan, Sin};
 use super::exponential::Tanh;
 use super::logarithm::Log;
+use super::tail::Gelu;
 use crate::activation::ActivationFunction;
 use crate::activation::doubtful::{Doubtful, GROUP};
 use crate::simd::{LANES, READ_AHEAD, Tables, WRITE_AHEAD, prefetch};
@@ -36,6 +37,7 @@ pub(crate) fn activate<L: Tables>(
         ActivationFunction::Tanh => each::<L, Tanh>(l, source, values, doubtful),
         ActivationFunction::Log => each::<L, Log>(l, source, values, doubtful),
         ActivationFunction::Sin => each::<L, Sin>(l, source, values, doubtful),
+        ActivationFunction::Gelu => each::<L, Gelu>(l, source, values, doubtful),
         _ => each::<L, Arctan>(l, source, values, doubtful),
     }
 }
