@@ -114,6 +114,28 @@ fn test_activate_what_is_in_doubt_of_any_length_at_every_level() {
 }
 
 #[test]
+fn test_activation_on_lines_of_any_place_at_every_level() {
+    // Long enough to be written in whole lines, and past the caches, from all places between two lines.
+    for length in [(1 << 14) + 13, (1 << 22) + 21] {
+        let x: Vec<f32> = (0..length).map(|index| index as f32 * 1e-3 - 10.0).collect();
+        let expected = activate_at(SimdLevel::Scalar, &x, ActivationFunction::Square, 0.0);
+        for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+            for first in if length < 1 << 20 { 0..17 } else { 3..5 } {
+                let (mut values, shape) = (vec![f32::NAN; first + length + 1], [length]);
+                let source = ArrayView::new(&x, &shape).expect("fits").into();
+                let out = ArrayMut::new(&mut values[first..first + length], &shape).expect("fits");
+                with_level(level, || activation(&source, ActivationFunction::Square, 0.0, out))
+                    .expect("available level")
+                    .expect("valid call");
+                let got = values[first..first + length].iter().map(|value| value.to_bits());
+                assert!(got.eq(expected.iter().copied()), "{level} {length} from {first}");
+                assert!(values[..first].iter().chain(values.last()).all(|value| value.is_nan()), "{level} outside");
+            }
+        }
+    }
+}
+
+#[test]
 fn test_rsqrt_of_every_mantissa_at_every_level() {
     // Scaling by 4 changes no step, so that two octaves are all numbers of this size.
     for start in (1f32.to_bits()..4f32.to_bits()).step_by(1 << 20) {

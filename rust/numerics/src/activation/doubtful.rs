@@ -1,9 +1,7 @@
 //! Functions that some levels compute in float32 first, and what that leaves to the definition's float64.
 
 use super::{ActivationFunction, activate_exactly};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Tables;
-use crate::simd::{ActiveLevel, LANES, PerLevel, kernel, per_level};
+use crate::simd::{ActiveLevel, LANES, PerLevel, Tables, Traffic, kernel, per_level};
 
 /// Vectors after which it is looked at whether any lane is in doubt.
 pub(super) const GROUP: usize = 2;
@@ -27,13 +25,11 @@ impl Doubtful {
     const NONE: Self =
         Self { arguments: [0; MANY + (GROUP + 1) * LANES], places: [0; MANY + (GROUP + 1) * LANES], count: 0, done: 0 };
 
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn is_full(&self) -> bool {
         self.count > MANY
     }
 
     /// Keeps the lanes of a mask, the first of all lanes being that of the value at `place`.
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn add<L: Tables>(&mut self, l: L, mask: L::M, x: L::F, place: usize) {
         const LANE: [u32; LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -50,7 +46,7 @@ impl Doubtful {
         // Whole vectors, whatever is in their last lanes.
         let count = self.count.next_multiple_of(LANES);
         let results = bytemuck::cast_slice_mut(&mut self.arguments[..count]);
-        activate_exactly(level, function, 0.0, None, results);
+        activate_exactly(level, function, 0.0, None, results, Traffic::Near);
         for (place, result) in self.places[..self.count].iter().zip(results) {
             // There is none behind the end of the values, whose last vector is a whole one too.
             if let Some(value) = values.get_mut(*place as usize) {
@@ -88,6 +84,7 @@ pub(super) fn activate(
     parameter: f32,
     source: Option<&[f32]>,
     values: &mut [f32],
+    traffic: Traffic,
 ) {
     use ActivationFunction::{Arctan, Gelu, Log, Sin, Tanh};
     match QUICK.at(level) {
@@ -108,6 +105,6 @@ pub(super) fn activate(
                 complete(&copy[..values.len()], values);
             }
         }
-        _ => activate_exactly(level, function, parameter, source, values),
+        _ => activate_exactly(level, function, parameter, source, values, traffic),
     }
 }

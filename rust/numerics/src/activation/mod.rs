@@ -1,6 +1,7 @@
 //! The activation functions that the scalar engine computes.
 
 mod constants;
+#[cfg(target_arch = "x86_64")]
 mod doubtful;
 mod function;
 mod scalar;
@@ -10,20 +11,30 @@ mod tables;
 
 pub use function::ActivationFunction;
 
-use crate::array::{AlignedBytes, ArrayMut, ElementSource};
+use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::cast::scalar::{stored, value_of};
 use crate::cast::{Encoder, Overflow, Rounding, decode, encode};
 use crate::elementwise::{self, TASK};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::simd::{active_level, dispatch};
+use crate::simd::{Traffic, active_level, dispatch};
 use crate::{fpenv, par};
+
+#[cfg(not(target_arch = "x86_64"))]
+use activate_exactly as activate_slice;
+#[cfg(target_arch = "x86_64")]
 use doubtful::activate as activate_slice;
 
 dispatch! {
     /// One function of a source as long as the values, or of the values themselves, in the definition's float64;
     /// `parameter` is prelu's slope.
-    fn activate_exactly(function: ActivationFunction, parameter: f32, source: Option<&[f32]>, values: &mut [f32])
+    fn activate_exactly(
+        function: ActivationFunction,
+        parameter: f32,
+        source: Option<&[f32]>,
+        values: &mut [f32],
+        traffic: Traffic,
+    )
         = scalar::activate, simd::activate;
 
     /// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
@@ -70,20 +81,21 @@ pub fn activation(
     check_formats(from, to)?;
     let encoder = Encoder::new(to, Rounding::Nearest, Overflow::Ieee);
     if from == Format::F32 && to == Format::F32 {
+        let traffic = Traffic::of(element_count(out.shape()) * to.item_size());
         return elementwise::for_each_long_piece(source, out, |_, codes, out| {
             let values = bytemuck::cast_slice_mut(out);
-            activate_slice(level, function, parameter, Some(bytemuck::cast_slice(codes)), values);
+            activate_slice(level, function, parameter, Some(bytemuck::cast_slice(codes)), values, traffic);
         });
     }
     elementwise::for_each_piece(source, out, |_, codes, out, values: &mut AlignedBytes| {
         if to == Format::F32 {
             let values = bytemuck::cast_slice_mut(out);
             decode(level, from, codes, values);
-            activate_slice(level, function, parameter, None, values);
+            activate_slice(level, function, parameter, None, values, Traffic::Near);
         } else {
             let values = values.slice_mut(codes.len() / from.item_size());
             decode(level, from, codes, values);
-            activate_slice(level, function, parameter, None, values);
+            activate_slice(level, function, parameter, None, values, Traffic::Near);
             encode(level, &encoder, values, &[], out);
         }
     })
@@ -103,7 +115,7 @@ pub fn activation_one(
 ) -> Result<u32> {
     check_formats(from, to)?;
     let mut value = [value_of(from, code)];
-    scalar::activate(function, parameter, None, &mut value);
+    scalar::activate(function, parameter, None, &mut value, Traffic::Near);
     Ok(stored(value[0], to, Rounding::Nearest, Overflow::Ieee, 0))
 }
 
@@ -135,10 +147,12 @@ fn check_formats(from: Format, to: Format) -> Result<()> {
 pub fn activate(values: &mut [f32], function: ActivationFunction, parameter: f32) -> Result<()> {
     let level = active_level()?;
     if values.len() <= TASK {
-        fpenv::with_default_environment(|| activate_slice(level, function, parameter, None, values));
+        fpenv::with_default_environment(|| activate_slice(level, function, parameter, None, values, Traffic::kept()));
         return Ok(());
     }
-    par::for_each(values.chunks_mut(TASK), |piece| activate_slice(level, function, parameter, None, piece))
+    par::for_each(values.chunks_mut(TASK), |piece| {
+        activate_slice(level, function, parameter, None, piece, Traffic::kept())
+    })
 }
 
 /// Replaces float32 values by `x * scale + addend`, rounded once: what the scalar engine feeds its functions with.

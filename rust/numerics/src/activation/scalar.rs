@@ -7,11 +7,18 @@
 use super::ActivationFunction;
 use super::constants::*;
 use crate::exp::scalar::exp_f32;
+use crate::simd::Traffic;
 
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
 /// See [`super::activate_exactly`].
-pub(super) fn activate(function: ActivationFunction, parameter: f32, source: Option<&[f32]>, values: &mut [f32]) {
+pub(super) fn activate(
+    function: ActivationFunction,
+    parameter: f32,
+    source: Option<&[f32]>,
+    values: &mut [f32],
+    _: Traffic,
+) {
     if let Some(source) = source {
         values.copy_from_slice(source);
     }

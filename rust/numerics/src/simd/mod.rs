@@ -37,5 +37,5 @@ pub(crate) use prefetch::{
     READ_AHEAD, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, WRITE_AHEAD, before_line, prefetch, prefetch_all,
     prefetch_second,
 };
-pub(crate) use stream::{is_streamed, settle};
+pub(crate) use stream::{Traffic, is_streamed, settle};
 pub(crate) use sums::Sums;

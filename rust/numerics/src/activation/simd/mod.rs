@@ -16,33 +16,48 @@ mod tail;
 use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
 use crate::exp::simd::{exp_f32, or_nan};
-use crate::simd::{Doubles, LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
+use crate::simd::{Doubles, LANES, Lanes, READ_AHEAD, Traffic, WRITE_AHEAD, before_line, prefetch};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
+/// From how many values on whole cache lines are written, for which some are computed in vectors of their own.
+const ALIGNED: usize = 1 << 14;
+
 /// Replaces every value by an expression of it, or of what stands in its place in the source, `x`. A closure would not
 /// do: compilers do not inline the call of one, and intrinsics are fast only inside the outermost kernel.
 macro_rules! each {
-    ($l:ident, $source:expr, $values:ident, |$x:ident| $value:expr) => {{
-        let source: Option<&[f32]> = $source;
-        let (vectors, tail) = $values.as_chunks_mut::<LANES>();
-        let sources = source.map(|source| source.as_chunks::<LANES>().0);
+    ($l:ident, $traffic:expr, $source:expr, $values:ident, |$x:ident| $value:expr) => {{
+        let (source, traffic): (Option<&[f32]>, Traffic) = ($source, $traffic);
+        let head = if $values.len() < ALIGNED { 0 } else { before_line($values) };
+        let (vectors, tail) = $values[head..].as_chunks_mut::<LANES>();
+        let tail = head + vectors.len() * LANES..head + vectors.len() * LANES + tail.len();
+        let sources = source.map(|source| source[head..].as_chunks::<LANES>().0);
         for (place, vector) in vectors.iter_mut().enumerate() {
             let from = sources.map_or(&*vector, |sources| &sources[place]);
-            prefetch(from, READ_AHEAD);
+            if traffic != Traffic::Near {
+                prefetch(from, READ_AHEAD);
+            }
             let $x = $l.load_f(from);
-            prefetch(vector, WRITE_AHEAD);
-            $l.store_f($value, vector);
+            if traffic == Traffic::Asked {
+                prefetch(vector, WRITE_AHEAD);
+            }
+            let value = $value;
+            if traffic == Traffic::Streamed {
+                $l.stream_words($l.bits(value), bytemuck::cast_mut(vector));
+            } else {
+                $l.store_f(value, vector);
+            }
         }
-        if !tail.is_empty() {
-            let mut vector = [0.0; LANES];
-            let from = source.map_or(&*tail, |source| &source[source.len() - tail.len()..]);
-            vector[..tail.len()].copy_from_slice(from);
-            let $x = $l.load_f(&vector);
-            $l.store_f($value, &mut vector);
-            tail.copy_from_slice(&vector[..tail.len()]);
+        for part in [0..head, tail] {
+            if !part.is_empty() {
+                let mut vector = [0.0; LANES];
+                vector[..part.len()].copy_from_slice(&source.unwrap_or($values)[part.clone()]);
+                let $x = $l.load_f(&vector);
+                $l.store_f($value, &mut vector);
+                $values[part.clone()].copy_from_slice(&vector[..part.len()]);
+            }
         }
     }};
 }
@@ -52,7 +67,7 @@ macro_rules! each {
 pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
     for ((row, scale), addend) in values.chunks_exact_mut(columns).zip(scales).zip(addends) {
         let (scale, addend) = (l.splat_f(*scale), l.splat_f(*addend));
-        each!(l, None, row, |x| {
+        each!(l, Traffic::kept(), None, row, |x| {
             let bits = l.bits(l.fma(x, scale, addend));
             or_nan(l, bits, bits)
         });
@@ -67,36 +82,39 @@ pub(crate) fn activate<L: Doubles>(
     parameter: f32,
     source: Option<&[f32]>,
     values: &mut [f32],
+    traffic: Traffic,
 ) {
     match function {
-        ActivationFunction::Copy => each!(l, source, values, |x| plain::copy(l, x)),
-        ActivationFunction::Square => each!(l, source, values, |x| plain::square(l, x)),
-        ActivationFunction::Sigmoid => each!(l, source, values, |x| exponential::sigmoid(l, x)),
-        ActivationFunction::Relu => each!(l, source, values, |x| plain::relu(l, x)),
-        ActivationFunction::Prelu => each!(l, source, values, |x| plain::prelu(l, x, parameter)),
-        ActivationFunction::Gelu => each!(l, source, values, |x| normal::gelu(l, x)),
-        ActivationFunction::GeluDx => each!(l, source, values, |x| normal::gelu_dx(l, x)),
-        ActivationFunction::GeluApprxTanh => each!(l, source, values, |x| exponential::gelu_apprx_tanh(l, x)),
-        ActivationFunction::GeluApprxSigmoid => each!(l, source, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
-        ActivationFunction::GeluApprxSigmoidDx => {
-            each!(l, source, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x))
+        ActivationFunction::Copy => each!(l, traffic, source, values, |x| plain::copy(l, x)),
+        ActivationFunction::Square => each!(l, traffic, source, values, |x| plain::square(l, x)),
+        ActivationFunction::Sigmoid => each!(l, traffic, source, values, |x| exponential::sigmoid(l, x)),
+        ActivationFunction::Relu => each!(l, traffic, source, values, |x| plain::relu(l, x)),
+        ActivationFunction::Prelu => each!(l, traffic, source, values, |x| plain::prelu(l, x, parameter)),
+        ActivationFunction::Gelu => each!(l, traffic, source, values, |x| normal::gelu(l, x)),
+        ActivationFunction::GeluDx => each!(l, traffic, source, values, |x| normal::gelu_dx(l, x)),
+        ActivationFunction::GeluApprxTanh => each!(l, traffic, source, values, |x| exponential::gelu_apprx_tanh(l, x)),
+        ActivationFunction::GeluApprxSigmoid => {
+            each!(l, traffic, source, values, |x| exponential::gelu_apprx_sigmoid(l, x))
         }
-        ActivationFunction::Silu => each!(l, source, values, |x| exponential::silu(l, x)),
-        ActivationFunction::SiluDx => each!(l, source, values, |x| exponential::silu_dx(l, x)),
-        ActivationFunction::Tanh => each!(l, source, values, |x| exponential::tanh(l, x)),
-        ActivationFunction::Softplus => each!(l, source, values, |x| logarithm::softplus(l, x)),
-        ActivationFunction::Mish => each!(l, source, values, |x| exponential::mish(l, x)),
-        ActivationFunction::Erf => each!(l, source, values, |x| normal::erf(l, x)),
-        ActivationFunction::ErfDx => each!(l, source, values, |x| normal::erf_dx(l, x)),
-        ActivationFunction::Exp => each!(l, source, values, |x| exp_f32(l, x)),
-        ActivationFunction::Log => each!(l, source, values, |x| logarithm::log(l, x)),
-        ActivationFunction::Sin => each!(l, source, values, |x| circular::sin(l, x)),
-        ActivationFunction::Arctan => each!(l, source, values, |x| circular::arctan(l, x)),
-        ActivationFunction::Sqrt => each!(l, source, values, |x| plain::sqrt(l, x)),
-        ActivationFunction::Rsqrt => each!(l, source, values, |x| plain::rsqrt(l, x)),
-        ActivationFunction::Reciprocal => each!(l, source, values, |x| plain::reciprocal(l, x)),
-        ActivationFunction::Sign => each!(l, source, values, |x| plain::sign(l, x)),
-        ActivationFunction::Abs => each!(l, source, values, |x| plain::abs(l, x)),
+        ActivationFunction::GeluApprxSigmoidDx => {
+            each!(l, traffic, source, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x))
+        }
+        ActivationFunction::Silu => each!(l, traffic, source, values, |x| exponential::silu(l, x)),
+        ActivationFunction::SiluDx => each!(l, traffic, source, values, |x| exponential::silu_dx(l, x)),
+        ActivationFunction::Tanh => each!(l, traffic, source, values, |x| exponential::tanh(l, x)),
+        ActivationFunction::Softplus => each!(l, traffic, source, values, |x| logarithm::softplus(l, x)),
+        ActivationFunction::Mish => each!(l, traffic, source, values, |x| exponential::mish(l, x)),
+        ActivationFunction::Erf => each!(l, traffic, source, values, |x| normal::erf(l, x)),
+        ActivationFunction::ErfDx => each!(l, traffic, source, values, |x| normal::erf_dx(l, x)),
+        ActivationFunction::Exp => each!(l, traffic, source, values, |x| exp_f32(l, x)),
+        ActivationFunction::Log => each!(l, traffic, source, values, |x| logarithm::log(l, x)),
+        ActivationFunction::Sin => each!(l, traffic, source, values, |x| circular::sin(l, x)),
+        ActivationFunction::Arctan => each!(l, traffic, source, values, |x| circular::arctan(l, x)),
+        ActivationFunction::Sqrt => each!(l, traffic, source, values, |x| plain::sqrt(l, x)),
+        ActivationFunction::Rsqrt => each!(l, traffic, source, values, |x| plain::rsqrt(l, x)),
+        ActivationFunction::Reciprocal => each!(l, traffic, source, values, |x| plain::reciprocal(l, x)),
+        ActivationFunction::Sign => each!(l, traffic, source, values, |x| plain::sign(l, x)),
+        ActivationFunction::Abs => each!(l, traffic, source, values, |x| plain::abs(l, x)),
     }
 }
 
