@@ -1,7 +1,7 @@
 //! Functions of the normal distribution.
 
 use super::quick::{exp_minus, settles};
-use super::tail::{is_beyond, quick_gelu};
+use super::tail::{is_beyond, leave_registers, quick_gelu};
 use super::{SIGN, clamped, exp, magnitude, magnitude_up_to, polynomial, unless_nan, with_sign_of};
 use crate::activation::constants::{
     ERF_LIMIT, ERF_SMALL, FRAC_1_SQRT_2PI, FRAC_2_SQRT_PI, SQRT_2, SQUARE_QUICK_LIMIT, TAIL, TAIL_CENTRE, TAIL_LIMIT,
@@ -28,11 +28,14 @@ fn from_tail<L: Lanes>(l: L, x: L::F, tail: L::D) -> L::D {
 
 #[inline(always)]
 pub(super) fn gelu<L: Lanes>(l: L, x: L::F) -> L::F {
-    if L::TABLES && !is_beyond(l, x) {
-        let (value, in_doubt) = quick_gelu(l, x);
-        if !l.any(in_doubt) {
-            return value;
+    if L::TABLES {
+        if !is_beyond(l, x) {
+            let (value, in_doubt) = quick_gelu(l, x);
+            if !l.any(in_doubt) {
+                return value;
+            }
         }
+        leave_registers();
     }
     let a = magnitude_up_to(l, x, TAIL_LIMIT);
     let tail = l.mul_d(exp(l, l.mul_d(l.mul_d(a, a), l.splat_d(-0.5))), tail_ratio(l, a));

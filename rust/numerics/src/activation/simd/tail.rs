@@ -52,3 +52,11 @@ pub(super) fn quick_gelu<L: Lanes>(l: L, x: L::F) -> (L::F, L::M) {
 pub(super) fn is_beyond<L: Lanes>(l: L, x: L::F) -> bool {
     l.any(l.lt_u(l.splat_i((-TAIL_TABLE_LIMIT).to_bits()), l.bits(x)))
 }
+
+/// To be called before what is rarely computed: as calls overwrite vector registers, constants that are needed only after
+/// this one take none from the tables.
+#[cold]
+#[inline(never)]
+pub(super) fn leave_registers() {
+    std::hint::black_box(0);
+}
