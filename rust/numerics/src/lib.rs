@@ -55,6 +55,7 @@ pub use mx::{
     from_trn3_layout, pack_x4, quantize_mx, scale_rows, to_trn3_layout, unpack_x4,
 };
 pub use par::{check_interrupt, for_each, most_threads, num_threads, set_num_threads, with_interrupt_check};
+pub use scratch::map_pages;
 pub use simd::{SimdLevel, simd_level, with_level};
 pub use sparse::{SparseView, SparsityPattern, compress, from_tags, prune};
 pub use xorwow::Xorwow;

@@ -282,12 +282,12 @@ impl Lanes for Avx2 {
         unsafe { (_mm256_blendv_epi8(b.0, a.0, mask.0), _mm256_blendv_epi8(b.1, a.1, mask.1)) }
     }
     #[inline(always)]
-    fn is_nan(self, value: Floats) -> Integers {
+    fn unordered(self, a: Floats, b: Floats) -> Integers {
         // SAFETY: the token proves the features.
         unsafe {
             (
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.1, value.1)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a.0, b.0)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a.1, b.1)),
             )
         }
     }

@@ -455,9 +455,9 @@ impl Lanes for Avx512 {
         }
     }
     #[inline(always)]
-    fn is_nan(self, value: __m512) -> __mmask16 {
+    fn unordered(self, a: __m512, b: __m512) -> __mmask16 {
         // SAFETY: the token proves the features.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value) }
+        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) }
     }
     #[inline(always)]
     fn swap_halves(self, a: __m512i) -> __m512i {

@@ -11,6 +11,8 @@ pub(crate) const HALVES: usize = 2 * LANES;
 pub(crate) trait Halves: Lanes {
     /// Whether a lookup of bytes is one instruction, so that whole numbers are the faster way.
     const LOOKUPS: bool;
+    /// Whether it takes less to ask if any lane is a rare one than to see to it in all.
+    const ASKS: bool;
 
     /// Sign-extended.
     fn load_halves(self, from: &[u8; HALVES]) -> Self::I;
@@ -22,6 +24,17 @@ pub(crate) trait Halves: Lanes {
     fn min_halves(self, a: Self::I, b: Self::I) -> Self::I;
     /// Whether any half is larger, unsigned.
     fn any_half_above(self, a: [Self::I; 2], limit: u16) -> bool;
+    /// The upper halves of the words, rounded by the lower ones to nearest, ties to even: of one vector after the other.
+    #[inline(always)]
+    fn store_rounded_halves(self, words: [Self::I; 2], to: &mut [u16; HALVES]) {
+        let mut rounded = words;
+        for place in 0..2 {
+            let is_even = self.eq(self.and(words[place], self.splat_i(1 << 16)), self.splat_i(0));
+            let increment = self.select(is_even, self.splat_i(0x7fff), self.splat_i(0x8000));
+            rounded[place] = self.shr(self.add_i(words[place], increment), 16);
+        }
+        self.store_u16_pair(rounded, to);
+    }
     /// The entry of each byte, all of which must be below 16.
     fn lookup_bytes(self, table: &[u8; 16], index: Self::I) -> Self::I;
 }
@@ -47,6 +60,7 @@ fn words(halves: [u16; HALVES]) -> [u32; LANES] {
 #[allow(clippy::inline_always)]
 impl Halves for Portable {
     const LOOKUPS: bool = false;
+    const ASKS: bool = false;
 
     #[inline(always)]
     fn load_halves(self, from: &[u8; HALVES]) -> Self::I {
@@ -97,6 +111,20 @@ mod vectors {
     use super::super::{Avx2, Avx512};
     use super::{HALVES, Halves};
 
+    /// Every other half of two vectors.
+    const EVEN: [u16; HALVES] = every_other(0);
+    const ODD: [u16; HALVES] = every_other(1);
+
+    const fn every_other(first: u16) -> [u16; HALVES] {
+        let mut places = [first; HALVES];
+        let mut index = 1;
+        while index < HALVES {
+            places[index] = places[index - 1] + 2;
+            index += 1;
+        }
+        places
+    }
+
     /// An operation on both registers.
     macro_rules! both {
         ($function:ident, $a:expr, $b:expr) => {
@@ -107,6 +135,7 @@ mod vectors {
     #[allow(clippy::inline_always)]
     impl Halves for Avx2 {
         const LOOKUPS: bool = true;
+        const ASKS: bool = true;
 
         #[inline(always)]
         fn load_halves(self, from: &[u8; HALVES]) -> Self::I {
@@ -170,6 +199,7 @@ mod vectors {
     #[allow(clippy::inline_always)]
     impl Halves for Avx512 {
         const LOOKUPS: bool = true;
+        const ASKS: bool = true;
 
         #[inline(always)]
         fn load_halves(self, from: &[u8; HALVES]) -> Self::I {
@@ -205,6 +235,19 @@ mod vectors {
             unsafe {
                 let [a, b] = a.map(|a| _mm512_cmpgt_epu16_mask(a, _mm512_set1_epi16(limit as i16)));
                 _kortestz_mask32_u8(a, b) == 0
+            }
+        }
+        #[inline(always)]
+        fn store_rounded_halves(self, [a, b]: [Self::I; 2], to: &mut [u16; HALVES]) {
+            // SAFETY: the references cover the bytes read and written, and the token proves the features.
+            unsafe {
+                let [lower, upper] = [&EVEN, &ODD]
+                    .map(|halves| _mm512_permutex2var_epi16(a, _mm512_loadu_si512(halves.as_ptr().cast()), b));
+                // A half and more rounds up, where the upper half is even more alone.
+                let odd = _mm512_and_si512(upper, _mm512_set1_epi16(1));
+                let is_up = _mm512_cmpgt_epu16_mask(_mm512_adds_epu16(lower, odd), _mm512_set1_epi16(i16::MIN));
+                let rounded = _mm512_mask_add_epi16(upper, is_up, upper, _mm512_set1_epi16(1));
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), rounded);
             }
         }
         #[inline(always)]

@@ -138,7 +138,12 @@ pub(crate) trait Lanes: Copy {
             self.store_u8(values[place], &mut vectors[place]);
         }
     }
-    fn is_nan(self, value: Self::F) -> Self::M;
+    /// Where either is NaN.
+    fn unordered(self, a: Self::F, b: Self::F) -> Self::M;
+    #[inline(always)]
+    fn is_nan(self, value: Self::F) -> Self::M {
+        self.unordered(value, value)
+    }
     /// Exchanges the 16-bit halves of each lane.
     #[inline(always)]
     fn swap_halves(self, a: Self::I) -> Self::I {

@@ -258,8 +258,8 @@ impl Lanes for Portable {
         map!(mask, a, b => if mask { a } else { b })
     }
     #[inline(always)]
-    fn is_nan(self, value: Self::F) -> Self::M {
-        map!(value => value.is_nan())
+    fn unordered(self, a: Self::F, b: Self::F) -> Self::M {
+        map!(a, b => a.is_nan() || b.is_nan())
     }
     #[inline(always)]
     fn differ(self, a: Self::F, b: Self::F) -> Self::M {

@@ -3,7 +3,7 @@
 use super::round::{ALIGNED, NEAREST, OVERFLOWING, REBIASED, STOCHASTIC, ZERO, encode_vector};
 use crate::cast::{Encoder, Rounding};
 use crate::format::Format;
-use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, prefetch, prefetch_all};
+use crate::simd::{Halves, LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, prefetch, prefetch_all};
 
 /// Vectors encoded together, whose codes are one or more whole cache lines.
 const TOGETHER: usize = 4;
@@ -76,6 +76,36 @@ fn encode_group<L: Lanes, const ROUNDING: u8, const FIELD: u8, C: Codes>(
     C::store(l, e, codes, output);
 }
 
+/// As [`encode_group`] for bfloat16 to nearest: NaN, which are rare, are looked for in all vectors together.
+#[inline(always)]
+fn encode_bfloat16<L: Halves>(l: L, e: &Encoder, values: &[f32; GROUP], output: &mut [u16; GROUP]) {
+    let (vectors, _) = values.as_chunks();
+    let mut words = [l.splat_f(0.0); TOGETHER];
+    for place in 0..TOGETHER {
+        prefetch(&vectors[place], STREAM_READ_AHEAD);
+        words[place] = l.load_f(&vectors[place]);
+    }
+    let [a, b, c, d] = words;
+    if l.any(l.either(l.unordered(a, b), l.unordered(c, d))) {
+        return encode_group::<L, NEAREST, OVERFLOWING, u16>(l, e, values, &[0; GROUP], output);
+    }
+    prefetch_all(output, STREAM_WRITE_AHEAD);
+    let (pairs, _) = output.as_chunks_mut();
+    l.store_rounded_halves([l.bits(a), l.bits(b)], &mut pairs[0]);
+    l.store_rounded_halves([l.bits(c), l.bits(d)], &mut pairs[1]);
+}
+
+/// Bfloat16 to nearest, overflowing to infinity.
+#[inline(always)]
+fn encode_bfloat16_slice<L: Halves>(l: L, e: &Encoder, src: &[f32], dst: &mut [u16]) {
+    let (groups, tail) = src.as_chunks::<GROUP>();
+    let (outputs, tail_out) = dst.as_chunks_mut::<GROUP>();
+    for (values, output) in groups.iter().zip(outputs) {
+        encode_bfloat16(l, e, values, output);
+    }
+    encode_slice::<L, NEAREST, OVERFLOWING, u16>(l, e, tail, &[], tail_out);
+}
+
 #[inline(always)]
 fn encode_slice<L: Lanes, const ROUNDING: u8, const FIELD: u8, C: Codes>(
     l: L,
@@ -119,10 +149,13 @@ fn encode_aligned<L: Lanes, const ROUNDING: u8, C: Codes>(
 }
 
 #[inline(always)]
-fn encode_rounding<L: Lanes, const ROUNDING: u8>(l: L, e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
+fn encode_rounding<L: Halves, const ROUNDING: u8>(l: L, e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
     match (e.format, e.format.item_size()) {
         (Format::F32, _) => super::recode(l, e, Format::F32, bytemuck::cast_slice(src), bytemuck::cast_slice_mut(dst)),
         (_, 4) => encode_aligned::<L, ROUNDING, u32>(l, e, src, draws, bytemuck::cast_slice_mut(dst)),
+        (Format::Bf16, _) if L::ASKS && ROUNDING == NEAREST && e.overflows_to_infinity() => {
+            encode_bfloat16_slice(l, e, src, bytemuck::cast_slice_mut(dst));
+        }
         (_, 2) if e.is_aligned() => {
             encode_aligned::<L, ROUNDING, u16>(l, e, src, draws, bytemuck::cast_slice_mut(dst));
         }
@@ -133,7 +166,7 @@ fn encode_rounding<L: Lanes, const ROUNDING: u8>(l: L, e: &Encoder, src: &[f32],
 
 /// Encodes float32 values; `dst` holds their codes, `draws` one number each when rounding stochastically.
 #[inline(always)]
-pub(crate) fn encode<L: Lanes>(l: L, e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
+pub(crate) fn encode<L: Halves>(l: L, e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
     match e.rounding {
         Rounding::Nearest => encode_rounding::<L, NEAREST>(l, e, src, draws, dst),
         Rounding::Zero => encode_rounding::<L, ZERO>(l, e, src, draws, dst),
