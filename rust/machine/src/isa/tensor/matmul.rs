@@ -142,7 +142,7 @@ impl NcMatmul {
         let arch = state.arch.clone();
         let check = Check { arch: &arch, instruction: self.name() };
         let (rows, columns) = (self.stationary.partitions(), self.columns());
-        let mut identity = state.buffer();
+        let mut identity = state.buffer(self.moving.len());
         state.memory.read_f32(super::operand(&arch, &self.moving), &mut identity, state.site)?;
         let wrong = identity
             .iter()
@@ -250,8 +250,7 @@ impl Instruction for NcMatmul {
         if self.moves_bits(&state.arch) {
             return self.move_bits(state);
         }
-        let mut out = state.buffer();
-        out.resize(self.columns() * self.length(), 0.0);
+        let mut out = state.buffer(self.columns() * self.length());
         self.product(state, &mut out)?;
         super::store(state, &self.dst, self.accumulate, &mut out)?;
         state.keep(out);
