@@ -114,7 +114,7 @@ pub fn num_threads() -> Result<usize> {
 /// How many of `count` things in a row a task takes, at most `most`: each thread gets `tasks` of them or more, and all get
 /// as many, so that none waits for the one that has the odd task.
 pub(crate) fn share(count: usize, most: usize, tasks: usize) -> usize {
-    let threads = if WORKING.get() { 1 } else { num_threads().unwrap_or(1) };
+    let threads = if WORKING.get() || ALONE.get() { 1 } else { num_threads().unwrap_or(1) };
     let tasks = if threads == 1 { 1 } else { tasks * threads };
     count.div_ceil(count.div_ceil(most).next_multiple_of(tasks)).max(1)
 }
@@ -124,6 +124,8 @@ thread_local! {
     static INTERRUPT_CHECK: Cell<Option<(fn() -> bool, Option<Instant>)>> = const { Cell::new(None) };
     /// Whether this thread is working on an item of a split that has several: splits inside it stay on the thread.
     static WORKING: Cell<bool> = const { Cell::new(false) };
+    /// Whether splits stay on this thread because somebody asked for that.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Puts a thread's earlier value back, also when the work unwinds.
@@ -144,6 +146,20 @@ impl<T: Copy> Drop for Restore<T> {
 /// ```
 pub fn with_interrupt_check<R>(check: fn() -> bool, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some((check, Some(Instant::now())))));
+    work()
+}
+
+/// Runs `work` with its splits on this thread, whose caches hold what it works on: what another thread wrote, this one
+/// would wait for afterwards.
+///
+/// ```
+/// let mut squares = [0, 1, 2, 3];
+/// trn3_numerics::on_this_thread(|| trn3_numerics::for_each(squares.iter_mut(), |square| *square *= *square))?;
+/// assert_eq!(squares, [0, 1, 4, 9]);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn on_this_thread<R>(work: impl FnOnce() -> R) -> R {
+    let _restore = Restore(&ALONE, ALONE.replace(true));
     work()
 }
 
@@ -197,7 +213,7 @@ where
 {
     let count = items.len();
     let inside = WORKING.get();
-    let (threads, workers) = if count > 1 && !inside { current()? } else { (1, None) };
+    let (threads, workers) = if count > 1 && !inside && !ALONE.get() { current()? } else { (1, None) };
     let stop = AtomicBool::new(false);
     let items = Mutex::new(items);
     let next = || if stop.load(Ordering::Relaxed) { None } else { lock(&items).next() };

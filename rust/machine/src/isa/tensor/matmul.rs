@@ -1,6 +1,6 @@
 //! nc_matmul: the product of two SBUF tiles into PSUM.
 
-use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, matmul_chained};
+use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, matmul_chained, on_this_thread};
 
 use super::{Pass, Sizes, Tile};
 use crate::arch::ArchSpec;
@@ -121,7 +121,8 @@ impl NcMatmul {
         let arch = state.arch.clone();
         let run = |a: &ArrayView<'_>, b: &ArrayView<'_>, out: &mut [f32]| {
             let out = ArrayMut::new(out, &[columns, length])?;
-            matmul_chained(a, b, None, out, Rounding::Nearest, Draws::None, chain)
+            // A tile is done with before another thread has it in its caches, and the next instruction reads the product.
+            on_this_thread(|| matmul_chained(a, b, None, out, Rounding::Nearest, Draws::None, chain))
         };
         if !self.double_row
             && let (Some(stationary), Some(moving)) = (super::matrix(&self.stationary), super::matrix(&self.moving))
