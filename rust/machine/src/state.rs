@@ -60,25 +60,22 @@ impl State {
         }
     }
 
-    /// A float32 buffer to read a tile into; give it back with [`State::keep`].
-    pub fn buffer(&mut self) -> Vec<f32> {
-        self.scratch.pop().unwrap_or_default()
-    }
-
-    /// A buffer for so many elements. What one gets longer by is cleared first, for nothing: of those there are the shortest
-    /// that is as long is best.
-    fn buffer_for(&mut self, elements: usize) -> Vec<f32> {
+    /// A buffer of so many float32 elements of any values; give it back with [`State::keep`]. What one gets longer by is
+    /// cleared first, for nothing: of those there are the shortest that is as long is best.
+    pub fn buffer(&mut self, elements: usize) -> Vec<f32> {
         let fits = |place: &usize| {
             let length = self.scratch[*place].len();
             (length < elements, length.abs_diff(elements))
         };
         let best = (0..self.scratch.len()).min_by_key(fits);
-        best.map(|place| self.scratch.swap_remove(place)).unwrap_or_default()
+        let mut buffer = best.map(|place| self.scratch.swap_remove(place)).unwrap_or_default();
+        buffer.resize(elements, 0.0);
+        buffer
     }
 
-    /// As [`State::buffer_for`], for words; give it back with [`State::keep_words`].
+    /// As [`State::buffer`], for words; give it back with [`State::keep_words`].
     pub(crate) fn words_for(&mut self, elements: usize) -> Vec<u32> {
-        bytemuck::allocation::cast_vec(self.buffer_for(elements))
+        bytemuck::allocation::cast_vec(self.buffer(elements))
     }
 
     /// Takes a buffer of words back for the next instruction.
@@ -98,7 +95,7 @@ impl State {
     /// # Errors
     /// Those of the memories.
     pub fn read(&mut self, view: &View) -> Result<Vec<f32>> {
-        let mut values = self.buffer_for(view.len());
+        let mut values = self.buffer(view.len());
         self.memory.read_f32(view, &mut values, self.site)?;
         Ok(values)
     }

@@ -22,6 +22,7 @@
 
 mod activation;
 mod array;
+mod awake;
 mod cast;
 mod elementwise;
 mod error;
@@ -54,7 +55,9 @@ pub use mx::{
     BLOCK, HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors, MxOptions, MxView, ScaleRule, X4Word, dequantize_mx,
     from_trn3_layout, pack_x4, quantize_mx, scale_rows, to_trn3_layout, unpack_x4,
 };
-pub use par::{check_interrupt, for_each, most_threads, num_threads, set_num_threads, with_interrupt_check};
+pub use par::{
+    check_interrupt, for_each, most_threads, num_threads, on_this_thread, set_num_threads, with_interrupt_check,
+};
 pub use scratch::map_pages;
 pub use simd::{SimdLevel, simd_level, with_level};
 pub use sparse::{SparseView, SparsityPattern, compress, from_tags, prune};

@@ -1,11 +1,12 @@
 //! Threads: an own pool, work split by outputs only, the caller working along and listening for interrupts.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
+use crate::awake::{self, Workers};
 use crate::error::{Error, Result};
 use crate::fpenv;
 
@@ -24,7 +25,7 @@ pub fn most_threads() -> usize {
 struct Pool {
     threads: usize,
     /// `None` for one thread: the caller is one of the threads, the workers are the rest.
-    workers: Option<Arc<rayon::ThreadPool>>,
+    workers: Option<Arc<Workers>>,
     /// A forked child inherits the pool's memory but not its threads, so it must build its own.
     process: u32,
 }
@@ -46,7 +47,7 @@ fn build(threads: usize) -> Result<Pool> {
             .map_err(|error| {
                 Error::value("num_threads", threads, format!("the system refused the threads: {error}"))
             })?;
-        Some(Arc::new(pool))
+        Some(Arc::new(Workers::new(pool)))
     };
     Ok(Pool { threads, workers, process: std::process::id() })
 }
@@ -65,7 +66,7 @@ fn default_threads() -> Result<usize> {
     }
 }
 
-fn current() -> Result<(usize, Option<Arc<rayon::ThreadPool>>)> {
+fn current() -> Result<(usize, Option<Arc<Workers>>)> {
     let mut slot = lock(&POOL);
     let stale = slot.as_ref().is_some_and(|pool| pool.workers.is_some() && pool.process != std::process::id());
     if stale && let Some(pool) = slot.take() {
@@ -113,7 +114,7 @@ pub fn num_threads() -> Result<usize> {
 /// How many of `count` things in a row a task takes, at most `most`: each thread gets `tasks` of them or more, and all get
 /// as many, so that none waits for the one that has the odd task.
 pub(crate) fn share(count: usize, most: usize, tasks: usize) -> usize {
-    let threads = if WORKING.get() { 1 } else { num_threads().unwrap_or(1) };
+    let threads = if WORKING.get() || ALONE.get() { 1 } else { num_threads().unwrap_or(1) };
     let tasks = if threads == 1 { 1 } else { tasks * threads };
     count.div_ceil(count.div_ceil(most).next_multiple_of(tasks)).max(1)
 }
@@ -123,6 +124,8 @@ thread_local! {
     static INTERRUPT_CHECK: Cell<Option<(fn() -> bool, Option<Instant>)>> = const { Cell::new(None) };
     /// Whether this thread is working on an item of a split that has several: splits inside it stay on the thread.
     static WORKING: Cell<bool> = const { Cell::new(false) };
+    /// Whether splits stay on this thread because somebody asked for that.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Puts a thread's earlier value back, also when the work unwinds.
@@ -143,6 +146,20 @@ impl<T: Copy> Drop for Restore<T> {
 /// ```
 pub fn with_interrupt_check<R>(check: fn() -> bool, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some((check, Some(Instant::now())))));
+    work()
+}
+
+/// Runs `work` with its splits on this thread, whose caches hold what it works on: what another thread wrote, this one
+/// would wait for afterwards.
+///
+/// ```
+/// let mut squares = [0, 1, 2, 3];
+/// trn3_numerics::on_this_thread(|| trn3_numerics::for_each(squares.iter_mut(), |square| *square *= *square))?;
+/// assert_eq!(squares, [0, 1, 4, 9]);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn on_this_thread<R>(work: impl FnOnce() -> R) -> R {
+    let _restore = Restore(&ALONE, ALONE.replace(true));
     work()
 }
 
@@ -196,7 +213,7 @@ where
 {
     let count = items.len();
     let inside = WORKING.get();
-    let (threads, workers) = if count > 1 && !inside { current()? } else { (1, None) };
+    let (threads, workers) = if count > 1 && !inside && !ALONE.get() { current()? } else { (1, None) };
     let stop = AtomicBool::new(false);
     let items = Mutex::new(items);
     let next = || if stop.load(Ordering::Relaxed) { None } else { lock(&items).next() };
@@ -225,12 +242,21 @@ where
     };
     match workers {
         None => caller(),
-        Some(pool) => pool.in_place_scope(|scope| {
-            for _ in 1..threads.min(count) {
-                scope.spawn(|_| worker());
-            }
-            caller();
-        }),
+        Some(workers) => {
+            let helpers = threads.min(count) - 1;
+            let at_work = AtomicUsize::new(helpers);
+            workers.pool.in_place_scope(|scope| {
+                for _ in 0..helpers {
+                    scope.spawn(|_| {
+                        worker();
+                        at_work.fetch_sub(1, Ordering::Release);
+                    });
+                }
+                caller();
+                awake::wait(|| at_work.load(Ordering::Acquire) == 0);
+            });
+            workers.stay_awake(helpers);
+        }
     }
     if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
 }
@@ -254,7 +280,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn test_every_item_is_worked_once() {

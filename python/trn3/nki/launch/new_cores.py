@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.values.callers import OWN_FOLDER
 from trn3.nki.values.environment import variable
-from trn3.nki.values.targets import MachineSizes, canonical_target
+from trn3.nki.values.targets import canonical_target
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike, ArchSpec
@@ -63,8 +63,8 @@ def cores_of(
         If a logical core of the machine has fewer.
     """
     first = core_of(machine, **options)
-    most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
-    if wanted > most:
+    if wanted > first.max_lnc:
+        most = first.max_lnc
         message = f"{kernel!r}: a logical core of {first.arch[0]} has at most {most} cores"
         raise ValueError(message)
     cores = [first]

@@ -129,6 +129,9 @@ class Gang:
         self._spare.turn.release()
         for thread in self._threads:
             thread.join()
+        for member in self._members:
+            # Bodies reach the cores, which would wait for the garbage collector with all they hold.
+            member.body = member.context = member.heir = None
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -30,7 +30,7 @@ class SharedTensors:
 
     def __init__(self, instances: int) -> None:
         self._instances = instances
-        self._counts = [Counter[str]() for _ in range(instances)]
+        self._counts: list[dict[str, int]] = [{} for _ in range(instances)]
         # Tensor, the line that made it, how many instances have it.
         self._made: dict[tuple[str, int], tuple[NkiTensor, str, int, int]] = {}
 
@@ -50,8 +50,9 @@ class SharedTensors:
         ValueError
             If that one has another shape or element type.
         """
-        key = (name, self._counts[instance][name])
-        self._counts[instance][name] += 1
+        counts = self._counts[instance]
+        key = (name, counts.get(name, 0))
+        counts[name] = key[1] + 1
         known = self._made.get(key)
         if known is None:
             tensor, line, maker, takers = make(), core.line(), instance, 1

@@ -120,9 +120,8 @@ impl Instruction for QuantizeMx {
         let block_rows = partitions / BLOCK_PARTITIONS;
         let values = state.read(&self.src)?;
         // From [block row, partition, column, lane] to [block row, column, partition, lane]: blocks side by side.
-        let mut blocks = state.buffer();
-        blocks.clear();
-        blocks.resize(values.len(), 0.0);
+        let mut blocks = state.buffer(values.len());
+        blocks.fill(0.0);
         for (index, quad) in values.as_chunks::<LANES>().0.iter().enumerate() {
             let (partition, column) = (index / columns, index % columns);
             let block = partition / BLOCK_PARTITIONS * columns + column;

@@ -220,7 +220,7 @@ impl Instruction for Rand2 {
             return Err(check.refuse("min", got, "min below max"));
         }
         let draws = draws(state, Engine::Vector, &self.dst)?;
-        let mut values = state.buffer();
+        let mut values = state.buffer(draws.len());
         values.clear();
         values.extend(draws.iter().enumerate().map(|(element, draw)| {
             let (low, high) = (low[element / free], high[element / free]);

@@ -39,29 +39,53 @@ pub(crate) fn pieces(shares: &[Share]) -> Vec<TransferRecord> {
         }
         engines[engine].push(place);
     }
-    // Of each share the pieces after its first: few have any.
-    let mut first: Vec<Option<(u64, u64)>> = vec![None; shares.len()];
+    // Of each share its first piece, and apart from those what comes after it: few have any.
+    let untold = |share: &Share| TransferRecord {
+        id: share.id,
+        dma_engine: share.dma_engine,
+        start: UNTOLD,
+        end: UNTOLD,
+        bytes: 0,
+    };
+    let mut pieces: Vec<TransferRecord> = shares.iter().map(untold).collect();
     let mut further: Vec<(u32, u64, u64)> = Vec::new();
     for places in &mut engines {
-        serve(shares, places, |place, start, end| match &mut first[place as usize] {
-            slot @ None => *slot = Some((start, end)),
-            Some(_) => further.push((place, start, end)),
+        serve(shares, places, |place, start, end| {
+            let first = &mut pieces[place as usize];
+            if first.start == UNTOLD {
+                let bytes = bytes_after(&shares[place as usize], end - start);
+                *first = TransferRecord { start: Picos(start), end: Picos(end), bytes, ..*first };
+            } else {
+                further.push((place, start, end));
+            }
         });
     }
+    if further.is_empty() { pieces } else { joined(shares, &pieces, further) }
+}
+
+/// No share starts when time ends and goes on later.
+const UNTOLD: Picos = Picos(u64::MAX);
+
+/// Bytes of a share that were moved once it was worked on for so long.
+fn bytes_after(share: &Share, worked: u64) -> u64 {
+    match worked == share.work {
+        true => share.bytes,
+        false => (u128::from(share.bytes) * u128::from(worked) / u128::from(share.work)) as u64,
+    }
+}
+
+/// The first piece of each share and those after it, in order.
+fn joined(shares: &[Share], firsts: &[TransferRecord], mut further: Vec<(u32, u64, u64)>) -> Vec<TransferRecord> {
     further.sort_unstable();
     let mut further = further.into_iter().peekable();
     let mut pieces = Vec::with_capacity(shares.len() + further.len());
-    for ((place, share), first) in (0..).zip(shares).zip(first) {
-        let (mut worked, mut moved) = (0, 0);
-        let rest = std::iter::from_fn(|| further.next_if(|piece| piece.0 == place).map(|piece| (piece.1, piece.2)));
-        for (start, end) in first.into_iter().chain(rest) {
+    for ((place, share), first) in (0..).zip(shares).zip(firsts) {
+        pieces.push(*first);
+        let (mut worked, mut moved) = (first.end.since(first.start).0, first.bytes);
+        while let Some((_, start, end)) = further.next_if(|piece| piece.0 == place) {
             worked += end - start;
-            let so_far = match worked == share.work {
-                true => share.bytes,
-                false => (u128::from(share.bytes) * u128::from(worked) / u128::from(share.work)) as u64,
-            };
-            let (start, end, bytes) = (Picos(start), Picos(end), so_far - moved);
-            pieces.push(TransferRecord { id: share.id, dma_engine: share.dma_engine, start, end, bytes });
+            let so_far = bytes_after(share, worked);
+            pieces.push(TransferRecord { start: Picos(start), end: Picos(end), bytes: so_far - moved, ..*first });
             moved = so_far;
         }
     }

@@ -154,7 +154,7 @@ impl Instruction for DmaCompute {
             }
         }
         let mut performed = None;
-        let (mut sum, mut term) = (state.buffer(), state.buffer());
+        let (mut sum, mut term) = (state.buffer(self.dst.len()), state.buffer(self.dst.len()));
         for (index, source) in self.srcs.iter().enumerate() {
             let source = self.options.operand(source);
             let values = if index == 0 { &mut sum } else { &mut term };

@@ -119,7 +119,7 @@ impl Instruction for DmaCopy {
         if self.dst.dtype == self.src.dtype {
             return state.memory.copy_bits(dst, src, state.site);
         }
-        let mut values = state.buffer();
+        let mut values = state.buffer(self.src.len());
         state.memory.read_f32(src, &mut values, state.site)?;
         match state.memory.performed_rows(src)? {
             None => state.memory.write_f32(dst, &values, Default::default())?,

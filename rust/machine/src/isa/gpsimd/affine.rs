@@ -119,7 +119,7 @@ impl Instruction for Iota {
             self.affine.each(self.dst.partitions(), |value| bits.push(nearest(dtype, value.into())))?;
             return state.memory.write_bits(&self.dst, &bits);
         }
-        let mut values = state.buffer();
+        let mut values = state.buffer(self.dst.len());
         values.clear();
         self.affine.each(self.dst.partitions(), |value| values.push(value as f32))?;
         state.write(&self.dst, &values)?;

@@ -1,6 +1,6 @@
 //! nc_matmul: the product of two SBUF tiles into PSUM.
 
-use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, matmul_chained};
+use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, matmul_chained, on_this_thread};
 
 use super::{Pass, Sizes, Tile};
 use crate::arch::ArchSpec;
@@ -121,7 +121,8 @@ impl NcMatmul {
         let arch = state.arch.clone();
         let run = |a: &ArrayView<'_>, b: &ArrayView<'_>, out: &mut [f32]| {
             let out = ArrayMut::new(out, &[columns, length])?;
-            matmul_chained(a, b, None, out, Rounding::Nearest, Draws::None, chain)
+            // A tile is done with before another thread has it in its caches, and the next instruction reads the product.
+            on_this_thread(|| matmul_chained(a, b, None, out, Rounding::Nearest, Draws::None, chain))
         };
         if !self.double_row
             && let (Some(stationary), Some(moving)) = (super::matrix(&self.stationary), super::matrix(&self.moving))
@@ -142,7 +143,7 @@ impl NcMatmul {
         let arch = state.arch.clone();
         let check = Check { arch: &arch, instruction: self.name() };
         let (rows, columns) = (self.stationary.partitions(), self.columns());
-        let mut identity = state.buffer();
+        let mut identity = state.buffer(self.moving.len());
         state.memory.read_f32(super::operand(&arch, &self.moving), &mut identity, state.site)?;
         let wrong = identity
             .iter()
@@ -250,8 +251,7 @@ impl Instruction for NcMatmul {
         if self.moves_bits(&state.arch) {
             return self.move_bits(state);
         }
-        let mut out = state.buffer();
-        out.resize(self.columns() * self.length(), 0.0);
+        let mut out = state.buffer(self.columns() * self.length());
         self.product(state, &mut out)?;
         super::store(state, &self.dst, self.accumulate, &mut out)?;
         state.keep(out);

@@ -241,8 +241,7 @@ impl Instruction for NcMatmulMx {
             scales: ArrayView::from_codes(e8m0, &moving_scales, &[groups, length])?,
             axis: 0,
         };
-        let mut out = state.buffer();
-        out.resize(columns * length, 0.0);
+        let mut out = state.buffer(columns * length);
         let into = ArrayMut::new(&mut out, &[columns, length])?;
         matmul_mx(&a, &b, None, into, Rounding::Nearest, Draws::None)?;
         super::store(state, &self.dst, self.accumulate, &mut out)?;

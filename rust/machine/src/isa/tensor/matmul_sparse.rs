@@ -171,12 +171,10 @@ impl Instruction for NcMatmulSparse {
         let w = SparseView::new(ArrayView::from_codes(format, sorted, &shape)?, &indices, self.pattern, 0)?;
         let (format, moving) = super::codes(state, &self.moving)?;
         let a = super::transposed(format, &moving, dense, length)?;
-        let mut turned = state.buffer();
-        turned.resize(length * columns, 0.0);
+        let mut turned = state.buffer(length * columns);
         let into = ArrayMut::new(&mut turned, &[length, columns])?;
         matmul_sparse(&a, &w, None, into, Rounding::Nearest, Draws::None)?;
-        let mut out = state.buffer();
-        out.resize(length * columns, 0.0);
+        let mut out = state.buffer(length * columns);
         for (row, line) in turned.chunks_exact(columns.max(1)).enumerate() {
             line.iter().enumerate().for_each(|(column, value)| out[column * length + row] = *value);
         }

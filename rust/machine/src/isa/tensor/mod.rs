@@ -335,7 +335,7 @@ fn store_wide(state: &mut State, dst: &View, accumulate: Option<bool>, mut value
 }
 
 fn add(state: &mut State, dst: Operand<'_>, mask: Option<&[bool]>, values: &mut [f32]) -> Result<()> {
-    let mut held = state.buffer();
+    let mut held = state.buffer(values.len());
     state.memory.read_f32(dst, &mut held, state.site)?;
     match mask {
         None => values.iter_mut().zip(&held).for_each(|(value, held)| *value += held),

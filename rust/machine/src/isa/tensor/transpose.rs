@@ -79,8 +79,7 @@ impl NcTranspose {
         } else {
             ArrayView::from_codes(Format::F16, &halves, &[rows, rows])?
         };
-        let mut out = state.buffer();
-        out.resize(rows * columns, 0.0);
+        let mut out = state.buffer(rows * columns);
         let into = ArrayMut::new(&mut out, &[columns, rows])?;
         matmul_chained(&a, &b, None, into, Rounding::Nearest, Draws::None, rows.max(1))?;
         super::store(state, &self.dst, Some(false), &mut out)?;

@@ -62,11 +62,3 @@ impl<L: Tables> Quick<L> for Gelu {
         (above, l.either(l.differ(above, below), is_beyond))
     }
 }
-
-/// To be called before what is rarely computed: as calls overwrite vector registers, constants that are needed only after
-/// this one take none from the tables.
-#[cold]
-#[inline(never)]
-pub(super) fn leave_registers() {
-    std::hint::black_box(0);
-}
