@@ -16,8 +16,11 @@ use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 use trn3_numerics::{ArrayMut, ArrayView, Format, Source};
 
-use crate::dtype;
 use crate::error::exception;
+use crate::{door, dtype};
+
+/// Bytes from which on NumPy's allocator asks for huge pages.
+const HUGE: usize = 1 << 22;
 
 /// The bytes from an array's lowest to its highest element.
 struct Extent {
@@ -264,7 +267,12 @@ impl<'py> Output<'py> {
             );
             Bound::from_owned_ptr_or_err(py, object)?
         };
-        Ok(Self { array: array.cast_into()? })
+        let mut output = Self { array: array.cast_into()? };
+        let bytes = output.bytes_mut();
+        if bytes.len() >= HUGE {
+            door::run(py, || trn3_numerics::map_pages(bytes))?;
+        }
+        Ok(output)
     }
 
     /// The caller's `out` if there is one, else a fresh array.
