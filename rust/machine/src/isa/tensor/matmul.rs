@@ -1,6 +1,6 @@
 //! nc_matmul: the product of two SBUF tiles into PSUM.
 
-use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, matmul_chained, on_this_thread};
+use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, SimdLevel, matmul_chained, on_this_thread, simd_level};
 
 use super::{Pass, Sizes, Tile};
 use crate::arch::ArchSpec;
@@ -119,10 +119,13 @@ impl NcMatmul {
         let (columns, length) = (self.columns(), self.length());
         let chain = self.stationary.partitions() * self.halves();
         let arch = state.arch.clone();
+        let is_quick = simd_level()? >= SimdLevel::Avx512;
         let run = |a: &ArrayView<'_>, b: &ArrayView<'_>, out: &mut [f32]| {
             let out = ArrayMut::new(out, &[columns, length])?;
-            // A tile is done with before another thread has it in its caches, and the next instruction reads the product.
-            on_this_thread(|| matmul_chained(a, b, None, out, Rounding::Nearest, Draws::None, chain))
+            let product = || matmul_chained(a, b, None, out, Rounding::Nearest, Draws::None, chain);
+            // The next instruction reads the product, and half of it would lie in another core's caches: where the product
+            // is quick, that takes longer than a second thread gains.
+            if is_quick { on_this_thread(product) } else { product() }
         };
         if !self.double_row
             && let (Some(stationary), Some(moving)) = (super::matrix(&self.stationary), super::matrix(&self.moving))
