@@ -63,8 +63,8 @@ def cores_of(
         If a logical core of the machine has fewer.
     """
     first = core_of(machine, **options)
-    if wanted > first.max_lnc:
-        most = first.max_lnc
+    most = first.description.max_lnc if wanted > 1 else 1
+    if wanted > most:
         message = f"{kernel!r}: a logical core of {first.arch[0]} has at most {most} cores"
         raise ValueError(message)
     cores = [first]

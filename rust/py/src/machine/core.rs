@@ -232,12 +232,6 @@ impl PyCore {
         Ok(self.lock()?.core.number())
     }
 
-    /// The most cores that a logical core has.
-    #[getter]
-    fn max_lnc(&self) -> PyResult<u64> {
-        Ok(self.lock()?.core.arch().max_lnc)
-    }
-
     /// Whether values are computed.
     #[getter]
     fn values(&self) -> PyResult<bool> {

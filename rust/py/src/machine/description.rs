@@ -22,4 +22,10 @@ impl PyDescription {
         }
         Ok(values)
     }
+
+    /// The most cores that a logical core has.
+    #[getter]
+    fn max_lnc(&self) -> u64 {
+        self.arch.max_lnc
+    }
 }

@@ -9,7 +9,7 @@ use crate::simd::Lanes;
 #[cfg(target_arch = "x86_64")]
 use {
     super::pieces::{octave_eighth, piece_of, piecewise},
-    super::quick::Quick,
+    super::quick_function::Quick,
     crate::activation::tables::{ARCTAN, SINE},
     crate::simd::Tables,
 };

@@ -10,7 +10,7 @@ use crate::simd::{Doubles, Lanes};
 #[cfg(target_arch = "x86_64")]
 use {
     super::pieces::{octave_eighth, piece_of, piecewise},
-    super::quick::Quick,
+    super::quick_function::Quick,
     crate::activation::tables::TANH,
     crate::simd::Tables,
 };

@@ -6,7 +6,7 @@ use crate::simd::Lanes;
 #[cfg(target_arch = "x86_64")]
 use {
     super::pieces::rounded,
-    super::quick::Quick,
+    super::quick_function::Quick,
     crate::activation::tables::{LN2_HIGH, LN2_REST, LOG_FITTED, LOG_ROUNDINGS, LOG1P, LOGARITHMS},
     crate::simd::Tables,
 };

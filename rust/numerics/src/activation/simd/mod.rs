@@ -9,6 +9,8 @@ mod pieces;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod quick;
+#[cfg(target_arch = "x86_64")]
+mod quick_function;
 mod short;
 #[cfg(target_arch = "x86_64")]
 mod tail;

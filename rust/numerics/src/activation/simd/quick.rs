@@ -6,21 +6,11 @@
 use super::circular::{Arctan, Sin};
 use super::exponential::Tanh;
 use super::logarithm::Log;
+use super::quick_function::Quick;
 use super::tail::Gelu;
 use crate::activation::ActivationFunction;
 use crate::activation::doubtful::{Doubtful, GROUP};
 use crate::simd::{LANES, READ_AHEAD, Tables, WRITE_AHEAD, prefetch};
-
-/// A function in two steps, of which the first is taken for the next vector while the second is for this one: a processor
-/// that waits for one has the other to do.
-pub(super) trait Quick<L: Tables> {
-    /// What the first step leaves to the second.
-    type Started: Copy;
-
-    fn start(l: L, x: L::F) -> Self::Started;
-    /// The function, and where it is in doubt, as it is of NaN.
-    fn finish(l: L, x: L::F, started: Self::Started) -> (L::F, L::M);
-}
 
 type Group = [[f32; LANES]; GROUP];
 

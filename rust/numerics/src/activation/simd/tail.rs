@@ -1,7 +1,7 @@
 //! Functions of the normal distribution by pieces of its tail, all in float32.
 
 use super::SIGN;
-use super::quick::Quick;
+use super::quick_function::Quick;
 use crate::activation::tables::{NORMAL_TAIL, TAIL_END, TAIL_FITTED, TAIL_TABLE_LIMIT, WHOLE_FITTED};
 use crate::exp::scalar::SHIFT;
 use crate::simd::Tables;
