@@ -5,7 +5,9 @@ use super::simd::lists;
 #[cfg(target_arch = "x86_64")]
 use super::simd::selection;
 use crate::matmul::{Accumulators, Block, Chains};
-use crate::simd::{ActiveLevel, LANES, PerLevel, kernel, per_level};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::LANES;
+use crate::simd::{ActiveLevel, PerLevel, kernel, per_level};
 
 /// One level's kernels of products by lists.
 pub(super) struct ListChains {

@@ -175,11 +175,6 @@ impl Lanes for Avx2 {
         unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
     }
     #[inline(always)]
-    fn min_f(self, a: Floats, b: Floats) -> Floats {
-        // SAFETY: the token proves the features.
-        unsafe { (_mm256_min_ps(a.0, b.0), _mm256_min_ps(a.1, b.1)) }
-    }
-    #[inline(always)]
     fn nearest_int(self, value: Floats) -> Integers {
         // SAFETY: the token proves the features.
         unsafe { (_mm256_cvtps_epi32(value.0), _mm256_cvtps_epi32(value.1)) }
@@ -288,16 +283,6 @@ impl Lanes for Avx2 {
             (
                 _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a.0, b.0)),
                 _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a.1, b.1)),
-            )
-        }
-    }
-    #[inline(always)]
-    fn differ(self, a: Floats, b: Floats) -> Integers {
-        // SAFETY: the token proves the features.
-        unsafe {
-            (
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_UQ>(a.0, b.0)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_UQ>(a.1, b.1)),
             )
         }
     }

@@ -256,11 +256,6 @@ impl Lanes for Avx512 {
         unsafe { _mm512_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
-    fn min_f(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the token proves the features.
-        unsafe { _mm512_min_ps(a, b) }
-    }
-    #[inline(always)]
     fn nearest_int(self, value: __m512) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_cvtps_epi32(value) }
@@ -355,11 +350,6 @@ impl Lanes for Avx512 {
     fn select(self, mask: __mmask16, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_mask_blend_epi32(mask, b, a) }
-    }
-    #[inline(always)]
-    fn differ(self, a: __m512, b: __m512) -> __mmask16 {
-        // SAFETY: the token proves the features.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b) }
     }
     #[inline(always)]
     fn either(self, a: __mmask16, b: __mmask16) -> __mmask16 {
@@ -481,6 +471,16 @@ impl Tables for Avx512 {
     fn smaller_with_sign(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_range_ps::<0b0010>(a, b) }
+    }
+    #[inline(always)]
+    fn min_f(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn differ(self, a: __m512, b: __m512) -> __mmask16 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b) }
     }
     // To a register first: some CPUs take a hundred cycles to write the lanes that are set and no others.
     #[inline(always)]

@@ -17,21 +17,18 @@ const FAR: u32 = (1 << EXTRA_BITS) - 2 * NEAR;
 
 pub(crate) trait Doubles: Lanes {
     /// How many steps [`Self::power`] takes to a doubling.
-    const STEPS: f64;
+    const STEPS: f64 = 1.0;
 
     /// 2^(n / STEPS), a normal number; n in the low 16 bits as two's complement.
-    fn power(self, n: Self::D) -> Self::D;
+    #[inline(always)]
+    fn power(self, n: Self::D) -> Self::D {
+        self.scale_d(self.splat_d(1.0), n)
+    }
     /// Whether any number that is off by less than 2^-38 of itself may round to another float32, which is normal.
     fn any_near_middle(self, value: Self::D) -> bool;
 }
 
 impl Doubles for Portable {
-    const STEPS: f64 = 1.0;
-
-    #[inline(always)]
-    fn power(self, n: Self::D) -> Self::D {
-        self.scale_d(self.splat_d(1.0), n)
-    }
     #[inline(always)]
     fn any_near_middle(self, value: Self::D) -> bool {
         let mut is_any = false;
@@ -47,7 +44,7 @@ mod vectors {
     use std::arch::x86_64::*;
 
     use super::super::{Avx2, Avx512};
-    use super::{Doubles, FAR, Lanes, SHIFTED};
+    use super::{Doubles, FAR, SHIFTED};
 
     /// Bits of 2^(j / 16), less what adding j << 48 to them brings.
     static SIXTEENTHS: [u64; 16] = [
@@ -71,12 +68,6 @@ mod vectors {
 
     #[allow(clippy::inline_always)]
     impl Doubles for Avx2 {
-        const STEPS: f64 = 1.0;
-
-        #[inline(always)]
-        fn power(self, n: Self::D) -> Self::D {
-            self.scale_d(self.splat_d(1.0), n)
-        }
         #[inline(always)]
         fn any_near_middle(self, value: Self::D) -> bool {
             // SAFETY: the token proves the features.

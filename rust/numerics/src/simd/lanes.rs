@@ -53,8 +53,6 @@ pub(crate) trait Lanes: Copy {
     fn sqrt_f(self, a: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// The smaller; b where they are equal or either is NaN.
-    fn min_f(self, a: Self::F, b: Self::F) -> Self::F;
     /// To the nearest integer, ties to even; unspecified outside the range of i32.
     fn nearest_int(self, value: Self::F) -> Self::I;
     /// Toward zero; unspecified outside the range of i32.
@@ -89,8 +87,6 @@ pub(crate) trait Lanes: Copy {
     fn eq(self, a: Self::I, b: Self::I) -> Self::M;
     /// `mask ? a : b`.
     fn select(self, mask: Self::M, a: Self::I, b: Self::I) -> Self::I;
-    /// Where the numbers are unequal or either is NaN.
-    fn differ(self, a: Self::F, b: Self::F) -> Self::M;
     fn either(self, a: Self::M, b: Self::M) -> Self::M;
     /// Whether any lane is set.
     fn any(self, mask: Self::M) -> bool;
@@ -158,6 +154,10 @@ pub(crate) trait Tables: Lanes {
     fn lookup_32(self, table: &[u32; 32], index: Self::I) -> Self::F;
     /// The smaller magnitude, with the sign of a; unspecified where either is NaN.
     fn smaller_with_sign(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The smaller; b where they are equal or either is NaN.
+    fn min_f(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Where the numbers are unequal or either is NaN.
+    fn differ(self, a: Self::F, b: Self::F) -> Self::M;
     /// The lanes that are set, one after the other, and 0 behind them; how many that are.
     fn pack(self, mask: Self::M, values: Self::I, to: &mut [u32; LANES]) -> usize;
 }

@@ -180,10 +180,6 @@ impl Lanes for Portable {
         map!(a, b, c => fma_portable(a, b, c))
     }
     #[inline(always)]
-    fn min_f(self, a: Self::F, b: Self::F) -> Self::F {
-        map!(a, b => if a < b { a } else { b })
-    }
-    #[inline(always)]
     fn nearest_int(self, value: Self::F) -> Self::I {
         // Adding and subtracting 1.5 * 2^52 in float64 rounds to an integer, ties to even.
         const SHIFT: f64 = 6_755_399_441_055_744.0;
@@ -260,10 +256,6 @@ impl Lanes for Portable {
     #[inline(always)]
     fn unordered(self, a: Self::F, b: Self::F) -> Self::M {
         map!(a, b => a.is_nan() || b.is_nan())
-    }
-    #[inline(always)]
-    fn differ(self, a: Self::F, b: Self::F) -> Self::M {
-        map!(a, b => a != b)
     }
     #[inline(always)]
     fn either(self, a: Self::M, b: Self::M) -> Self::M {

@@ -1,7 +1,7 @@
 //! Functions that are quotients of exponentials.
 
 use super::short::{logistic, settles};
-use super::{clamped, exp, magnitude, magnitude_up_to, split, unless_nan, with_sign_of};
+use super::{clamped, exp, magnitude_up_to, split, unless_nan, with_sign_of};
 use crate::activation::constants::{
     EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_SIGMOID_QUICK_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT,
     GELU_TANH_QUICK_LIMIT, MISH_LIMIT, QUICK_LIMIT, TANH_LIMIT,
@@ -9,6 +9,7 @@ use crate::activation::constants::{
 use crate::simd::{Doubles, Lanes};
 #[cfg(target_arch = "x86_64")]
 use {
+    super::magnitude,
     super::pieces::{octave_eighth, piece_of, piecewise},
     super::quick_function::Quick,
     crate::activation::tables::TANH,

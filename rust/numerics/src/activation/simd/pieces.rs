@@ -42,7 +42,7 @@ pub(super) fn piecewise<L: Tables>(l: L, pieces: &Pieces, (index, h): (L::I, L::
 
 /// The sum, rounded, and where that may not be what one is rounded to that is off by `bound`; so for NaN.
 #[inline(always)]
-pub(super) fn rounded<L: Lanes>(l: L, high: L::F, low: L::F, bound: L::F) -> (L::F, L::M) {
+pub(super) fn rounded<L: Tables>(l: L, high: L::F, low: L::F, bound: L::F) -> (L::F, L::M) {
     let above = l.add_f(high, l.add_f(low, bound));
     let below = l.add_f(high, l.sub_f(low, bound));
     (above, l.differ(above, below))
