@@ -22,7 +22,6 @@
 
 mod activation;
 mod array;
-mod awake;
 mod cast;
 mod elementwise;
 mod error;

@@ -1,12 +1,11 @@
 //! Threads: an own pool, work split by outputs only, the caller working along and listening for interrupts.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
-use crate::awake::{self, Workers};
 use crate::error::{Error, Result};
 use crate::fpenv;
 
@@ -25,7 +24,7 @@ pub fn most_threads() -> usize {
 struct Pool {
     threads: usize,
     /// `None` for one thread: the caller is one of the threads, the workers are the rest.
-    workers: Option<Arc<Workers>>,
+    workers: Option<Arc<rayon::ThreadPool>>,
     /// A forked child inherits the pool's memory but not its threads, so it must build its own.
     process: u32,
 }
@@ -47,7 +46,7 @@ fn build(threads: usize) -> Result<Pool> {
             .map_err(|error| {
                 Error::value("num_threads", threads, format!("the system refused the threads: {error}"))
             })?;
-        Some(Arc::new(Workers::new(pool)))
+        Some(Arc::new(pool))
     };
     Ok(Pool { threads, workers, process: std::process::id() })
 }
@@ -66,7 +65,7 @@ fn default_threads() -> Result<usize> {
     }
 }
 
-fn current() -> Result<(usize, Option<Arc<Workers>>)> {
+fn current() -> Result<(usize, Option<Arc<rayon::ThreadPool>>)> {
     let mut slot = lock(&POOL);
     let stale = slot.as_ref().is_some_and(|pool| pool.workers.is_some() && pool.process != std::process::id());
     if stale && let Some(pool) = slot.take() {
@@ -242,21 +241,12 @@ where
     };
     match workers {
         None => caller(),
-        Some(workers) => {
-            let helpers = threads.min(count) - 1;
-            let at_work = AtomicUsize::new(helpers);
-            workers.pool.in_place_scope(|scope| {
-                for _ in 0..helpers {
-                    scope.spawn(|_| {
-                        worker();
-                        at_work.fetch_sub(1, Ordering::Release);
-                    });
-                }
-                caller();
-                awake::wait(|| at_work.load(Ordering::Acquire) == 0);
-            });
-            workers.stay_awake(helpers);
-        }
+        Some(pool) => pool.in_place_scope(|scope| {
+            for _ in 1..threads.min(count) {
+                scope.spawn(|_| worker());
+            }
+            caller();
+        }),
     }
     if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
 }
@@ -280,6 +270,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn test_every_item_is_worked_once() {
