@@ -10,7 +10,7 @@ use super::{scalar, simd};
 use crate::array::AlignedBytes;
 use crate::error::Result;
 use crate::par;
-use crate::simd::{ActiveLevel, LANES, dispatch};
+use crate::simd::{ActiveLevel, LANES, before_line, dispatch};
 
 dispatch! {
     /// Advances sixteen streams and writes their draws. `state` holds the one generator of the streams, or the four in
@@ -29,7 +29,6 @@ pub(super) const MAX_GENERATORS: usize = 4;
 const COPIED_RUN: usize = 128;
 /// Rows as long as this must begin with a whole cache line to be written sixteen at a time.
 const LONG_ROW: usize = 1 << 9;
-const CACHE_LINE: usize = 64;
 /// Rows a multiple of this apart are kept in one place of the first cache, which has room for eight: sixteen that are
 /// written in step drive out one another, which takes up to two thirds more time.
 const SAME_SET: usize = 1 << 10;
@@ -151,7 +150,7 @@ impl Group {
 
     /// Writes what becomes of the draws of all streams.
     pub(super) fn fill(&mut self, level: ActiveLevel, output: Output, buffer: &mut AlignedBytes, out: &mut [u32]) {
-        let head = out.as_ptr().align_offset(CACHE_LINE).min(LANES);
+        let head = before_line(out);
         let first = self.bounds[0];
         self.for_each_part(level, output, Some(head), COPIED_RUN, buffer, |part| match part {
             Part::Draws(start, values) => out[start - first..][..values.len()].copy_from_slice(values),
