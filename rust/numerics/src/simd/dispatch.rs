@@ -90,3 +90,15 @@ macro_rules! dispatch {
 }
 
 pub(crate) use {dispatch, kernel, per_level};
+
+/// An array of what an expression makes of each item. `array::map` takes a closure, which is compiled without a kernel's
+/// features: unless the whole program is optimised when it is linked, it stays a call, and so do the instructions in it.
+macro_rules! array_of {
+    ($item:ident in [$($value:expr),+ $(,)?]: $made:expr) => {
+        [$({
+            let $item = $value;
+            $made
+        }),+]
+    };
+}
+pub(crate) use array_of;

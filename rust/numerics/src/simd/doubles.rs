@@ -43,7 +43,7 @@ impl Doubles for Portable {
 mod vectors {
     use std::arch::x86_64::*;
 
-    use super::super::{Avx2, Avx512};
+    use super::super::{Avx2, Avx512, array_of};
     use super::{Doubles, FAR, SHIFTED};
 
     /// Bits of 2^(j / 16), less what adding j << 48 to them brings.
@@ -75,7 +75,7 @@ mod vectors {
                 let mut near = _mm256_setzero_si256();
                 for pair in [[value[0], value[1]], [value[2], value[3]]] {
                     // The low halves of all, in any order.
-                    let [first, second] = pair.map(|part| _mm256_castpd_ps(part));
+                    let [first, second] = array_of!(part in [pair[0], pair[1]]: _mm256_castpd_ps(part));
                     let low = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(first, second));
                     let shifted = _mm256_add_epi32(low, _mm256_set1_epi32(SHIFTED as i32));
                     let far = _mm256_and_si256(shifted, _mm256_set1_epi32(FAR as i32));

@@ -108,7 +108,7 @@ impl Halves for Portable {
 mod vectors {
     use std::arch::x86_64::*;
 
-    use super::super::{Avx2, Avx512};
+    use super::super::{Avx2, Avx512, array_of};
     use super::{HALVES, Halves};
 
     /// Every other half of two vectors.
@@ -181,7 +181,7 @@ mod vectors {
         fn any_half_above(self, a: [Self::I; 2], limit: u16) -> bool {
             // SAFETY: the token proves the features.
             unsafe {
-                let [a, b] = a.map(|(low, high)| _mm256_max_epu16(low, high));
+                let [a, b] = array_of!(half in [a[0], a[1]]: _mm256_max_epu16(half.0, half.1));
                 let above = _mm256_subs_epu16(_mm256_max_epu16(a, b), _mm256_set1_epi16(limit as i16));
                 _mm256_testz_si256(above, above) == 0
             }
@@ -216,7 +216,7 @@ mod vectors {
             // SAFETY: the token proves the features.
             unsafe {
                 let (low, high) = (_mm512_castsi512_si256(value), _mm512_extracti64x4_epi64::<1>(value));
-                [low, high].map(|half| _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)))
+                array_of!(half in [low, high]: _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)))
             }
         }
         #[inline(always)]
@@ -233,7 +233,8 @@ mod vectors {
         fn any_half_above(self, a: [Self::I; 2], limit: u16) -> bool {
             // SAFETY: the token proves the features.
             unsafe {
-                let [a, b] = a.map(|a| _mm512_cmpgt_epu16_mask(a, _mm512_set1_epi16(limit as i16)));
+                let limit = _mm512_set1_epi16(limit as i16);
+                let [a, b] = array_of!(halves in [a[0], a[1]]: _mm512_cmpgt_epu16_mask(halves, limit));
                 _kortestz_mask32_u8(a, b) == 0
             }
         }
@@ -241,8 +242,9 @@ mod vectors {
         fn store_rounded_halves(self, [a, b]: [Self::I; 2], to: &mut [u16; HALVES]) {
             // SAFETY: the references cover the bytes read and written, and the token proves the features.
             unsafe {
-                let [lower, upper] = [&EVEN, &ODD]
-                    .map(|halves| _mm512_permutex2var_epi16(a, _mm512_loadu_si512(halves.as_ptr().cast()), b));
+                let [lower, upper] = array_of!(halves in [&EVEN, &ODD]: {
+                    _mm512_permutex2var_epi16(a, _mm512_loadu_si512(halves.as_ptr().cast()), b)
+                });
                 // A half and more rounds up, where the upper half is even more alone.
                 let odd = _mm512_and_si512(upper, _mm512_set1_epi16(1));
                 let is_up = _mm512_cmpgt_epu16_mask(_mm512_adds_epu16(lower, odd), _mm512_set1_epi16(i16::MIN));

@@ -53,7 +53,7 @@ impl Sums for Portable {}
 mod vectors {
     use std::arch::x86_64::*;
 
-    use super::super::{Avx2, Avx512};
+    use super::super::{Avx2, Avx512, array_of};
     use super::{FIELD, LANES, MAGNITUDE, Sums};
 
     /// Factors of the two halves of a sum that give `2^up * (sum + (sum >> shift))`, which `up` of at least `shift - 16`
@@ -72,14 +72,16 @@ mod vectors {
         unsafe {
             let up = shift - 16;
             let factors = _mm256_set1_epi32(factors(shift, up));
-            let [a, b, c, d] = sums.map(|sum| _mm256_madd_epi16(sum, factors));
+            let [a, b, c, d] = array_of!(sum in [sums[0], sums[1], sums[2], sums[3]]: _mm256_madd_epi16(sum, factors));
             // What lies above the code is shifted out.
             let out = _mm256_set1_epi16(1 << (8 - up));
-            let [low, high] = [_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d)]
-                .map(|words| _mm256_srli_epi16::<8>(_mm256_mullo_epi16(words, out)));
+            let words = [_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d)];
+            let [low, high] =
+                array_of!(words in [words[0], words[1]]: _mm256_srli_epi16::<8>(_mm256_mullo_epi16(words, out)));
             let codes = _mm256_min_epu8(_mm256_packus_epi16(low, high), _mm256_set1_epi8(limit as i8));
             // Packing with saturation keeps signs.
-            let [a, b, c, d] = values.map(|value| _mm256_castps_si256(value));
+            let [a, b, c, d] =
+                array_of!(value in [values[0], values[1], values[2], values[3]]: _mm256_castps_si256(value));
             let signs = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
             let signs = _mm256_srl_epi16(signs, _mm_cvtsi32_si128(7 - sign_bit as i32));
             let signs = _mm256_and_si256(signs, _mm256_set1_epi8((1u8 << sign_bit) as i8));
@@ -137,13 +139,15 @@ mod vectors {
             unsafe {
                 // Codes as the upper bytes of lower halves; signs and all else above are left behind.
                 let factors = _mm512_set1_epi32(factors(shift, 8));
-                let [a, b, c, d] = sums.map(|sum| _mm512_madd_epi16(sum, factors));
+                let [a, b, c, d] =
+                    array_of!(sum in [sums[0], sums[1], sums[2], sums[3]]: _mm512_madd_epi16(sum, factors));
                 let halves = _mm512_loadu_si512(LOWER_HALVES.as_ptr().cast());
                 let low = _mm512_srli_epi16::<8>(_mm512_permutex2var_epi16(a, halves, b));
                 let high = _mm512_srli_epi16::<8>(_mm512_permutex2var_epi16(c, halves, d));
                 let codes = _mm512_min_epu8(_mm512_packus_epi16(low, high), _mm512_set1_epi8(limit as i8));
                 // Packing with saturation keeps signs.
-                let [a, b, c, d] = values.map(|value| _mm512_castps_si512(value));
+                let [a, b, c, d] =
+                    array_of!(value in [values[0], values[1], values[2], values[3]]: _mm512_castps_si512(value));
                 let signs = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
                 let signs = _mm512_srlv_epi16(signs, _mm512_set1_epi16(7 - sign_bit as i16));
                 let sign = _mm512_set1_epi8((1u8 << sign_bit) as i8);
