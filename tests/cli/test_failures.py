@@ -186,7 +186,7 @@ def test_usage(
     assert names_in(tmp_path) == ["model.safetensors"]
 
 
-@pytest.mark.parametrize("variable", ["TRN3_SIMD", "TRN3_NUM_THREADS"])
+@pytest.mark.parametrize("variable", ["TRN3_SIMD", "TRN3_NUM_THREADS", "TRN3_KEPT_MIB"])
 @pytest.mark.parametrize("command", ["info", "quantize"])
 def test_wrong_settings(
     spawn: Callable[..., subprocess.Popen[str]],

@@ -35,6 +35,7 @@ __all__ = [
     "get_num_threads",
     "graph",
     "k8s",
+    "kept_bytes",
     "load",
     "machine",
     "matmul",
@@ -99,6 +100,7 @@ tfloat32: TFloat32
 
 def set_num_threads(n: int, /) -> None: ...
 def get_num_threads() -> int: ...
+def kept_bytes() -> int: ...
 def simd_level() -> str: ...
 def activation(
     x: NDArray[Any],

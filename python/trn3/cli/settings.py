@@ -129,9 +129,11 @@ def use_level(context: typer.Context, *levels: str | None) -> None:
 
 
 def check_settings() -> None:
-    """Refuse wrong values of TRN3_SIMD and TRN3_NUM_THREADS before they surprise in mid-work."""
+    """Refuse wrong values of the variables that the core reads before they surprise in mid-work."""
     import trn3
+    from trn3 import _trn3
 
     with refusing(ValueError):
+        _trn3.kept_bytes()
         trn3.simd_level()
         trn3.get_num_threads()

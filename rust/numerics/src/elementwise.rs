@@ -2,8 +2,8 @@
 
 use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::error::{Error, Result};
+use crate::pages::HUGE_PAGE;
 use crate::par;
-use crate::scratch::HUGE_PAGE;
 use crate::simd::settle;
 
 /// Elements a task works on: large enough that handing it out costs nothing, small enough to balance.

@@ -33,6 +33,7 @@ mod lane_steps;
 mod matmul;
 mod matmul_sparse;
 mod mx;
+mod pages;
 mod par;
 mod scratch;
 mod simd;
@@ -54,10 +55,10 @@ pub use mx::{
     BLOCK, HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors, MxOptions, MxView, ScaleRule, X4Word, dequantize_mx,
     from_trn3_layout, pack_x4, quantize_mx, scale_rows, to_trn3_layout, unpack_x4,
 };
+pub use pages::{Pages, kept_bytes};
 pub use par::{
     check_interrupt, for_each, most_threads, num_threads, on_this_thread, set_num_threads, with_interrupt_check,
 };
-pub use scratch::map_pages;
 pub use simd::{SimdLevel, simd_level, with_level};
 pub use sparse::{SparseView, SparsityPattern, compress, from_tags, prune};
 pub use xorwow::Xorwow;

@@ -1,35 +1,7 @@
 //! Memory that kernels work in and reuse.
 
+use crate::pages::{HUGE_PAGE, Pages};
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
-use memmap2::MmapMut;
-
-use crate::error::Result;
-use crate::par;
-
-/// What the system maps at a time where memory is asked for in large pieces, clearing it on the first write. Scratch of
-/// this size and more is mapped so: packed operands are walked in panels, each on pages of its own, and finding those
-/// costs a twentieth of a product.
-pub(crate) const HUGE_PAGE: usize = 1 << HUGE_PAGE_BITS;
-const HUGE_PAGE_BITS: u32 = 21;
-
-/// Has the system map memory that was never written, on all threads. What it holds is unspecified afterwards, as it was.
-///
-/// Linux clears a huge page towards the place that is written first. Written from its beginning, as loops do, it is
-/// cleared downwards, which CPUs are half as fast at as upwards: so each page is asked for by its last byte.
-///
-/// # Errors
-/// [`Error::Interrupted`](crate::Error::Interrupted), and what `TRN3_NUM_THREADS` says wrong.
-///
-/// ```
-/// let mut fresh = Vec::with_capacity(1 << 24);
-/// fresh.resize(1 << 24, 0u8);
-/// trn3_numerics::map_pages(&mut fresh)?;
-/// # Ok::<(), trn3_numerics::Error>(())
-/// ```
-pub fn map_pages(fresh: &mut [u8]) -> Result<()> {
-    let head = fresh.as_ptr().align_offset(HUGE_PAGE).min(fresh.len());
-    par::for_each(fresh[head..].chunks_exact_mut(HUGE_PAGE), |page| page[HUGE_PAGE - 1] = 0)
-}
 
 /// Growable scratch memory, aligned to a cache line.
 #[derive(Debug, Default)]
@@ -40,7 +12,7 @@ pub(crate) struct AlignedBytes {
 #[derive(Debug)]
 enum Memory {
     Lines(Vec<CacheLine>),
-    Pages(MmapMut),
+    Pages(Pages),
 }
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -54,16 +26,12 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// At least so many bytes of zeros. What the system refuses to map is allocated, or ends as allocations do.
-    fn zeroed(count: usize) -> Self {
+    /// At least so many bytes that hold anything: packed operands are in huge pages. What the system refuses to map, or
+    /// was interrupted in, is allocated, or ends as allocations do.
+    fn of(count: usize) -> Self {
         if count >= HUGE_PAGE
-            && let Ok(mut pages) = MmapMut::map_anon(count.next_multiple_of(HUGE_PAGE))
+            && let Ok(Some(pages)) = Pages::new(count)
         {
-            #[cfg(target_os = "linux")]
-            // A hint: a system without huge pages may refuse it, and the pages are good all the same.
-            let _ = pages.advise(memmap2::Advice::HugePage);
-            // Interrupted, the pages are mapped when they are written.
-            let _ = map_pages(&mut pages);
             return Self::Pages(pages);
         }
         Self::Lines(bytemuck::zeroed_vec(count.div_ceil(size_of::<CacheLine>())))
@@ -72,7 +40,7 @@ impl Memory {
     fn bytes(&mut self) -> &mut [u8] {
         match self {
             Self::Lines(lines) => bytemuck::cast_slice_mut(lines),
-            Self::Pages(pages) => pages,
+            Self::Pages(pages) => pages.bytes_mut(),
         }
     }
 }
@@ -81,7 +49,7 @@ impl AlignedBytes {
     /// `count` bytes: what was there before, however many that were, then unspecified but initialised ones.
     pub(crate) fn bytes_mut(&mut self, count: usize) -> &mut [u8] {
         if self.memory.bytes().len() < count {
-            let mut grown = Memory::zeroed(count);
+            let mut grown = Memory::of(count);
             let old = self.memory.bytes();
             grown.bytes()[..old.len()].copy_from_slice(old);
             self.memory = grown;

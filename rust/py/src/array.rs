@@ -13,14 +13,11 @@ use numpy::npyffi::{self, PY_ARRAY_API};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::IntoPyDict;
-use trn3_numerics::{ArrayMut, ArrayView, Format, Source};
+use pyo3::types::{IntoPyDict, PyCapsule};
+use trn3_numerics::{ArrayMut, ArrayView, Format, Pages, Source};
 
 use crate::error::exception;
 use crate::{door, dtype};
-
-/// Bytes from which on NumPy's allocator asks for huge pages.
-const HUGE: usize = 1 << 22;
 
 /// The bytes from an array's lowest to its highest element.
 struct Extent {
@@ -251,9 +248,15 @@ pub(crate) struct Output<'py> {
 }
 
 impl<'py> Output<'py> {
-    /// A fresh array. NumPy's allocator itself asks for huge pages where they pay.
+    /// A fresh array: where it is long in pages that were kept, or are for the next, else in memory of NumPy's.
     pub(crate) fn allocate(descr: Bound<'py, PyArrayDescr>, shape: &[usize]) -> PyResult<Self> {
         let py = descr.py();
+        let bytes = shape.iter().try_fold(descr.itemsize(), |bytes, &length| bytes.checked_mul(length));
+        if let Some(bytes) = bytes.filter(|&bytes| bytes > 0 && Pages::suit(bytes))
+            && let Some(pages) = door::run(py, || Pages::new(bytes))?
+        {
+            return Self::in_pages(descr, shape, pages);
+        }
         let mut shape = shape.to_vec();
         // SAFETY: the shape's pointer and length belong together, lengths are those of arrays and so fit the signed type,
         // and the call takes over the reference to the dtype. It returns a new reference, or null with an exception set.
@@ -267,12 +270,36 @@ impl<'py> Output<'py> {
             );
             Bound::from_owned_ptr_or_err(py, object)?
         };
-        let mut output = Self { array: array.cast_into()? };
-        let bytes = output.bytes_mut();
-        if bytes.len() >= HUGE {
-            door::run(py, || trn3_numerics::map_pages(bytes))?;
-        }
-        Ok(output)
+        Ok(Self { array: array.cast_into()? })
+    }
+
+    /// An array in memory that its base owns.
+    fn in_pages(descr: Bound<'py, PyArrayDescr>, shape: &[usize], mut pages: Pages) -> PyResult<Self> {
+        let py = descr.py();
+        let mut shape = shape.to_vec();
+        let data = pages.bytes_mut().as_mut_ptr();
+        let owner = PyCapsule::new_with_value(py, pages, c"trn3.pages")?;
+        // SAFETY: as above, and the pages hold at least the elements in C order: their bytes were asked for. They stay where
+        // they are when their owner moves, and the array's base keeps the owner as long as the array or a view of it lives.
+        let array = unsafe {
+            let object = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+                descr.into_dtype_ptr(),
+                shape.len() as i32,
+                shape.as_mut_ptr().cast(),
+                std::ptr::null_mut(),
+                data.cast(),
+                npyffi::NPY_ARRAY_WRITEABLE,
+                std::ptr::null_mut(),
+            );
+            let array = Bound::from_owned_ptr_or_err(py, object)?;
+            if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) < 0 {
+                return Err(PyErr::fetch(py));
+            }
+            array
+        };
+        Ok(Self { array: array.cast_into()? })
     }
 
     /// The caller's `out` if there is one, else a fresh array.

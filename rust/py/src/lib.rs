@@ -63,7 +63,7 @@ mod _trn3 {
     #[pymodule_export]
     use crate::sparse::{SparseArray, compress, matmul_sparse, prune};
     #[pymodule_export]
-    use crate::threads::{get_num_threads, set_num_threads, simd_level};
+    use crate::threads::{get_num_threads, kept_bytes, set_num_threads, simd_level};
     #[pymodule_export]
     use crate::xorwow::PyXorwow;
 

@@ -1,4 +1,4 @@
-//! Thread count and SIMD level.
+//! Thread count, SIMD level, memory that is kept.
 
 use pyo3::prelude::*;
 
@@ -21,4 +21,9 @@ pub(crate) fn get_num_threads(py: Python<'_>) -> PyResult<usize> {
 #[pyfunction]
 pub(crate) fn simd_level() -> PyResult<&'static str> {
     trn3_numerics::simd_level().map(trn3_numerics::Level::name).map_err(exception)
+}
+
+#[pyfunction]
+pub(crate) fn kept_bytes() -> PyResult<usize> {
+    trn3_numerics::kept_bytes().map_err(exception)
 }
