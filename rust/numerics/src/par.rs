@@ -110,10 +110,15 @@ pub fn num_threads() -> Result<usize> {
     current().map(|(threads, _)| threads)
 }
 
+/// How many threads a split would have that began here.
+pub(crate) fn threads_here() -> usize {
+    if WORKING.get() || ALONE.get() { 1 } else { num_threads().unwrap_or(1) }
+}
+
 /// How many of `count` things in a row a task takes, at most `most`: each thread gets `tasks` of them or more, and all get
 /// as many, so that none waits for the one that has the odd task.
 pub(crate) fn share(count: usize, most: usize, tasks: usize) -> usize {
-    let threads = if WORKING.get() || ALONE.get() { 1 } else { num_threads().unwrap_or(1) };
+    let threads = threads_here();
     let tasks = if threads == 1 { 1 } else { tasks * threads };
     count.div_ceil(count.div_ceil(most).next_multiple_of(tasks)).max(1)
 }
@@ -211,44 +216,82 @@ where
     I::Item: Send,
 {
     let count = items.len();
-    let inside = WORKING.get();
-    let (threads, workers) = if count > 1 && !inside && !ALONE.get() { current()? } else { (1, None) };
-    let stop = AtomicBool::new(false);
+    let team = Team::of(count)?;
     let items = Mutex::new(items);
-    let next = || if stop.load(Ordering::Relaxed) { None } else { lock(&items).next() };
+    team.work(|_| lock(&items).next(), work)
+}
 
-    let work_on = |item| {
-        let _restore = Restore(&WORKING, WORKING.replace(inside || count > 1));
-        work(item);
+/// As [`for_each`], but each thread begins with items in a row, the same ones in every call with as many: what it read and
+/// wrote before is in its own caches, where another's may be far away. Who is done takes the last of others.
+pub(crate) fn for_each_near<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) -> Result<()> {
+    let team = Team::of(items.len())?;
+    let runs = team.threads.min(items.len()).max(1);
+    let length = items.len().div_ceil(runs);
+    let mut items = items.into_iter();
+    let runs: Vec<_> = (0..runs).map(|_| Mutex::new(Vec::from_iter(items.by_ref().take(length)).into_iter())).collect();
+    let take = |thread: usize| {
+        let own = thread % runs.len();
+        let others = runs[own + 1..].iter().chain(&runs[..own]);
+        let first = lock(&runs[own]).next();
+        first.or_else(|| others.into_iter().find_map(|run| lock(run).next_back()))
     };
-    let worker = || {
-        fpenv::with_default_environment(|| {
-            while let Some(item) = next() {
-                work_on(item);
-            }
-        });
-    };
-    let caller = || {
-        fpenv::with_default_environment(|| {
-            while let Some(item) = next() {
-                work_on(item);
-                // A nested split leaves listening to the outer one, which can act on what it hears.
-                if !inside && is_interrupted() {
-                    stop.store(true, Ordering::Relaxed);
-                }
-            }
-        });
-    };
-    match workers {
-        None => caller(),
-        Some(pool) => pool.in_place_scope(|scope| {
-            for _ in 1..threads.min(count) {
-                scope.spawn(|_| worker());
-            }
-            caller();
-        }),
+    team.work(take, work)
+}
+
+/// The threads that work on the items of one call.
+struct Team {
+    count: usize,
+    threads: usize,
+    workers: Option<Arc<rayon::ThreadPool>>,
+}
+
+impl Team {
+    /// Those for so many items: one where the call is inside of another's item, or is to stay on its thread.
+    fn of(count: usize) -> Result<Self> {
+        let is_split = count > 1 && !WORKING.get() && !ALONE.get();
+        let (threads, workers) = if is_split { current()? } else { (1, None) };
+        Ok(Self { count, threads, workers })
     }
-    if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+
+    /// Works on what `take` gives to the thread of a number until there is nothing more.
+    fn work<T>(self, take: impl Fn(usize) -> Option<T> + Sync, work: impl Fn(T) + Sync) -> Result<()> {
+        let inside = WORKING.get();
+        let stop = AtomicBool::new(false);
+        let next = |thread| if stop.load(Ordering::Relaxed) { None } else { take(thread) };
+        let work_on = |item| {
+            let _restore = Restore(&WORKING, WORKING.replace(inside || self.count > 1));
+            work(item);
+        };
+        let worker = || {
+            let thread = rayon::current_thread_index().map_or(0, |index| index + 1);
+            fpenv::with_default_environment(|| {
+                while let Some(item) = next(thread) {
+                    work_on(item);
+                }
+            });
+        };
+        let caller = || {
+            fpenv::with_default_environment(|| {
+                while let Some(item) = next(0) {
+                    work_on(item);
+                    // A nested split leaves listening to the outer one, which can act on what it hears.
+                    if !inside && is_interrupted() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        };
+        match self.workers {
+            None => caller(),
+            Some(pool) => pool.in_place_scope(|scope| {
+                for _ in 1..self.threads.min(self.count) {
+                    scope.spawn(|_| worker());
+                }
+                caller();
+            }),
+        }
+        if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
 }
 
 /// As [`for_each`] for work that can fail, as one that splits again can by an interrupt.
@@ -280,6 +323,18 @@ mod tests {
         })
         .expect("not interrupted");
         assert_eq!(sum.load(Ordering::Relaxed), 499_500);
+    }
+
+    #[test]
+    fn test_every_item_that_is_near_is_worked_once() {
+        for count in [0, 1, 2, 3, 7, 1000] {
+            let worked: Vec<_> = (0..count).map(|_| AtomicUsize::new(0)).collect();
+            for_each_near((0..count).collect(), |item| {
+                worked[item].fetch_add(1, Ordering::Relaxed);
+            })
+            .expect("not interrupted");
+            assert!(worked.iter().all(|times| times.load(Ordering::Relaxed) == 1), "{count}");
+        }
     }
 
     #[test]

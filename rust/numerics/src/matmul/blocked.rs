@@ -22,7 +22,7 @@ struct Blocking {
 }
 
 /// Measured on a 2 MiB L2: a right panel of 48 columns x 256 words is 48 KiB, a task's operands 0.5 MiB.
-const BLOCKING: Blocking = Blocking { rows: 4096, columns: 4032, task_rows: 128, task_columns: 384 };
+const BLOCKING: Blocking = Blocking { rows: 4096, columns: 4224, task_rows: 128, task_columns: 384 };
 
 /// Outputs of a stripe whose accumulators are not the output itself: 16 MiB of float32.
 const STRIPE: usize = 1 << 22;
@@ -64,7 +64,7 @@ fn column_blocks(values: &[f32], n: usize, panel: usize) -> Vec<Vec<Range<usize>
     // Few panels gain less than a panel of its own costs.
     let alike = n.is_multiple_of(LINE) && panel > LINE && n >= 20 * panel;
     let head = if alike && off > 0 { panel - off } else { 0 };
-    let step = BLOCKING.columns / panel * panel;
+    let step = n.div_ceil(n.div_ceil(BLOCKING.columns)).next_multiple_of(panel);
     let spans = (head..n).step_by(step).map(|column| column..n.min(column + step));
     let mut blocks: Vec<Vec<_>> = spans.map(|span| std::iter::once(span).collect()).collect();
     if head > 0 {
@@ -147,7 +147,12 @@ impl<F: Factors> Blocked<'_, F> {
                 if index == 0 {
                     self.cut(Side::Left, std::slice::from_ref(&rows), k_range.len(), left, &mut pieces);
                 }
-                par::for_each(pieces.into_iter(), |piece| {
+                // A thread packs about what it multiplies.
+                pieces.sort_by_key(|piece| match piece.side {
+                    Side::Left => (piece.outer.start - rows.start) * n,
+                    Side::Right => piece.outer.start * rows.len(),
+                });
+                par::for_each_near(pieces, |piece| {
                     self.factors.pack(piece.side, piece.outer, k_range.clone(), piece.panels);
                 })?;
                 self.multiply(&block, left, right, columns, values, draws)?;
@@ -201,20 +206,28 @@ impl<F: Factors> Blocked<'_, F> {
         let panels = left.len() / (row_words * rows);
         // Four tasks a thread at least, so that one which comes late leaves the others more.
         let task_rows = par::share(panels, BLOCKING.task_rows.div_ceil(rows), 4) * rows;
-        let mut tasks = Vec::new();
+        let mut columns = Vec::new();
         let mut rest = right;
         for span in spans {
             for column in span.clone().step_by(task_columns) {
-                let columns = column..span.end.min(column + task_columns);
+                let span = column..span.end.min(column + task_columns);
                 let (right, others) =
-                    rest.split_at(self.packed_words(Side::Right, std::slice::from_ref(&columns), block.k));
+                    rest.split_at(self.packed_words(Side::Right, std::slice::from_ref(&span), block.k));
                 rest = others;
-                let rows = left.chunks(task_rows * row_words).enumerate();
-                tasks.extend(rows.map(|(index, left)| (index * task_rows, columns.clone(), left, right)));
+                columns.push((span, right));
             }
         }
+        let rows: Vec<_> = left.chunks(task_rows * row_words).enumerate().collect();
+        // A thread's own rows of the accumulators come in a row, and of those the ones of a right panel, which stays in L2.
+        let bands = rows.chunks(rows.len().div_ceil(par::threads_here()).max(1));
+        let tasks = bands.flat_map(|band| {
+            columns.iter().flat_map(move |(columns, right)| {
+                band.iter().map(move |&(index, left)| (index * task_rows, columns.clone(), left, *right))
+            })
+        });
+        let tasks = tasks.collect();
         let out = Accumulators::new(values, n);
-        par::for_each(tasks.into_iter(), |(row, columns, left, right)| {
+        par::for_each_near(tasks, |(row, columns, left, right)| {
             out.with_rectangle([row, columns.start, task_rows, columns.len()], |part| {
                 self.factors.multiply(block, left, right, part);
                 if self.psum.is_rounded() {
