@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -148,7 +149,9 @@ class Comparison:
         def run_ours() -> None:
             seconds_of(ours, repeats[0])
 
+        apart = self.handover()
         self.benchmark.pedantic(run_ours, setup=run_rivals, rounds=rounds, warmup_rounds=0)
+        apart += self.handover()
         mine = [seconds / repeats[0] for seconds in self.benchmark.stats.stats.data]
         self.benchmark.extra_info.update(
             what=what,
@@ -160,6 +163,7 @@ class Comparison:
             limit=work.limit,
             share=work.share,
             rounds=rounds,
+            handover=max(apart, default=None),
             rivals=[
                 {
                     "label": rival.label,
@@ -177,6 +181,17 @@ class Comparison:
             # At once: what was measured is kept when the run is stopped.
             with Path(rows).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(self.benchmark.extra_info) + "\n")
+
+    def handover(self) -> list[float]:
+        """Return the nanoseconds of a cache line from core to core, where there are several.
+
+        Cores of a guest are now of one last cache and now of two, as its host moves them.
+        """
+        program = os.environ.get("TRN3_BENCH_HANDOVER")
+        if program is None or self.threads == 1:
+            return []
+        run = subprocess.run([program], capture_output=True, text=True, check=False)
+        return [float(word) for word in run.stdout.split()]
 
 
 def nothing() -> None:

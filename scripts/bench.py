@@ -71,13 +71,15 @@ def run(part: Pass, number: int, arguments: list[str]) -> list[bench_report.Row]
     # A bench takes as long as it takes.
     options += ["--timeout", "0", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "TRN3_SIMD"}
+    program = host.compiled(ROOT / "benches" / "handover.c", BUILD)
+    handover = {"TRN3_BENCH_HANDOVER": str(program)} if program else {}
     start = time.monotonic()
     print(f"  {part.title:<32}", end="", flush=True)
     with log.open("w") as sink:
         status = subprocess.run(
             [sys.executable, "-m", "pytest", part.rows, *options],
             cwd=ROOT,
-            env=environment | QUIET | part.variables | {"TRN3_BENCH_ROWS": str(result)},
+            env=environment | QUIET | part.variables | {"TRN3_BENCH_ROWS": str(result)} | handover,
             stdout=sink,
             stderr=subprocess.STDOUT,
             check=False,

@@ -50,6 +50,8 @@ class Row:
     rivals: tuple[Rival, ...]
     #: The share of the limit to reach, if that is a goal.
     share_goal: float | None = None
+    #: Nanoseconds of a cache line from one core to another around a row of several threads.
+    handover: float | None = None
 
     @classmethod
     def from_json(cls, record: dict[str, Any], group: str, rival: str) -> Row:
@@ -64,8 +66,13 @@ class Row:
             group=group,
             rivals=rivals,
             share_goal=None if rival else record.get("share"),
+            handover=record.get("handover"),
             **{name: record[name] for name in names},
         )
+
+    def cores(self) -> str:
+        """Return how many threads worked, and how far apart their cores were, if that is known."""
+        return f"{self.threads}" + ("" if self.handover is None else f", {self.handover:.0f} ns")
 
     def share(self, limits: dict[str, float]) -> float | None:
         """Return the rate as a share of the speed of light on as many cores, if that is known."""
@@ -93,7 +100,7 @@ def cells(rows: Sequence[Row], limits: dict[str, float]) -> list[tuple[str, ...]
         for rival in (*([beside] if beside else []), *row.rivals):
             goal = "" if rival.goal is None else f">= {rival.goal:g}"
             rate, ratio = f"{row.rate:.3g} {row.unit}", f"{rival.ratio:.2f}"
-            head = (row.what, str(row.threads), rate, "" if share is None else f"{share:.0%}")
+            head = (row.what, row.cores(), rate, "" if share is None else f"{share:.0%}")
             table.append((*head, rival.label, ratio, goal, rival.verdict))
     return table
 

@@ -81,17 +81,22 @@ def copy_bandwidth() -> float:
     return 2e-9 * source.nbytes / best
 
 
-def peaks(source: Path, build: Path) -> dict[str, float]:
-    """Compile and run the program that measures a core's peak rates; empty where it cannot."""
+def compiled(source: Path, build: Path) -> Path | None:
+    """Compile a program of the benches; None where there is no compiler that does."""
     compiler = shutil.which("cc")
     if compiler is None:
-        return {}
-    program = build / "peaks"
+        return None
+    program = build / source.stem
     build.mkdir(parents=True, exist_ok=True)
-    made = subprocess.run(
-        [compiler, "-O2", "-o", program, source], capture_output=True, check=False
-    )
-    if made.returncode != 0:
+    words: list[str | Path] = [compiler, "-O2", "-pthread", "-o", program, source]
+    made = subprocess.run(words, capture_output=True, check=False)
+    return program if made.returncode == 0 else None
+
+
+def peaks(source: Path, build: Path) -> dict[str, float]:
+    """Compile and run the program that measures a core's peak rates; empty where it cannot."""
+    program = compiled(source, build)
+    if program is None:
         return {}
     alone = rates([subprocess.Popen([program], stdout=subprocess.PIPE, text=True)])
     if (os.cpu_count() or 1) < 2:

@@ -104,3 +104,11 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no mark"):
         bench_report.write_page(page, [row], {"memory": 1.0})
     assert page.read_text() == "nothing"
+
+
+def test_a_row_of_several_threads_says_how_far_apart_the_cores_were() -> None:
+    rows = [
+        bench_report.Row.from_json(ROW | {"threads": threads} | more, "best level", "")
+        for threads, more in ((1, {"handover": None}), (2, {"handover": 157.4}), (2, {}))
+    ]
+    assert [line[1] for line in bench_report.cells(rows, {})] == ["1", "2, 157 ns", "2"]
