@@ -50,8 +50,7 @@ fn clamped<L: Lanes>(l: L, bits: L::I) -> L::F {
 /// `value`, or the canonical NaN where `bits` are those of a NaN.
 #[inline(always)]
 pub(crate) fn or_nan<L: Lanes>(l: L, bits: L::I, value: L::I) -> L::F {
-    let is_nan = l.lt_u(l.splat_i(0xff00_0000), l.shl(bits, 1));
-    l.float(l.select(is_nan, l.splat_i(NAN), value))
+    l.float(l.select(l.is_nan(l.float(bits)), l.splat_i(NAN), value))
 }
 
 /// e^x within 1 ulp, for any x.
