@@ -40,7 +40,7 @@ dispatch! {
     fn dequantize_rows(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8])
         = scalar::dequantize_rows, simd::dequantize_rows;
 
-    /// Values of elements with a scale each, as those of a row have where blocks run down.
+    /// Values of whole rows of elements with a scale each, as those of a block's rows have where blocks run down.
     fn dequantize_columns(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8])
         = scalar::dequantize_columns, simd::dequantize_columns;
 
