@@ -223,6 +223,11 @@ impl<'a> ArrayView<'a> {
         (self.origin as isize + steps.map(|(&index, &stride)| index as isize * stride).sum::<isize>()) as usize
     }
 
+    /// Whether the elements lie in order, so that [`Self::chunk`] borrows them.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.dense
+    }
+
     /// Elements `range` in C order as contiguous native bytes: borrowed where they lie so, else gathered into `scratch`.
     pub(crate) fn chunk<'s>(&self, range: Range<usize>, scratch: &'s mut AlignedBytes) -> &'s [u8]
     where
@@ -341,7 +346,7 @@ impl ElementSource<'_> {
 
     /// Whether its elements lie in order in memory of their own.
     pub(crate) fn is_borrowed(&self) -> bool {
-        matches!(self, ElementSource::Array(view) if view.dense)
+        matches!(self, ElementSource::Array(view) if view.is_dense())
     }
 }
 

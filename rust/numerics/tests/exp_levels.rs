@@ -59,6 +59,33 @@ fn test_exp_float32_over_the_whole_range_at_every_level() {
 }
 
 #[test]
+fn test_exp_on_lines_of_any_place_at_every_level() {
+    // Long enough to be written in whole lines, and past the caches, from places between two lines.
+    for (to, length) in [(Format::F32, (1 << 13) + 5), (Format::F32, (1 << 22) + 21), (Format::Bf16, (1 << 13) + 5)] {
+        let x: Vec<f32> = (0..length).map(|index| index as f32 * 1e-5 - 30.0).collect();
+        let (item, shape) = (to.item_size(), [length]);
+        let exp_from = |level: SimdLevel, first: usize| {
+            let mut words = vec![u32::MAX; first + length + 1];
+            let bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut words)[first * item..][..length * item];
+            let out = ArrayMut::from_codes(to, bytes, &shape).expect("aligned");
+            let source = ArrayView::new(&x, &shape).expect("fits").into();
+            with_level(level, || exp(&source, Bias::Scalar(0.5), out, None)).expect("available level").expect("valid");
+            bytemuck::cast_slice::<u32, u8>(&words).to_vec()
+        };
+        let expected = exp_from(SimdLevel::Scalar, 0);
+        for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+            for first in if length < 1 << 20 { 0..17 } else { 3..5 } {
+                let got = exp_from(level, first);
+                let (before, others) = got.split_at(first * item);
+                let (values, after) = others.split_at(length * item);
+                assert!(values == &expected[..length * item], "{level} to {to}, {length} from {first}");
+                assert!(before.iter().chain(after).all(|byte| *byte == u8::MAX), "{level} outside");
+            }
+        }
+    }
+}
+
+#[test]
 fn test_exp_float32_around_every_limit_at_every_level() {
     let limits = [
         0.0f32,

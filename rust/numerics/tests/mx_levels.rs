@@ -126,7 +126,9 @@ fn test_quantize_unit_wider_than_a_task() {
 
 #[test]
 fn test_dequantize_is_element_times_scale() {
-    for (shape, axis) in [(&[4, 96][..], 1), (&[64, 7], 0), (&[2, 32, 3], 1), (&[96], 0)] {
+    for (shape, axis) in
+        [(&[4, 96][..], 1), (&[64, 7], 0), (&[64, 100], 0), (&[2, 32, 3], 1), (&[2, 64, 65], 1), (&[96], 0)]
+    {
         let count: usize = shape.iter().product();
         let elements: Vec<u8> = (0..count).map(|index| (index * 7 + 3) as u8).collect();
         let scales: Vec<u8> = (0..count / 32).map(|index| (index * 31 + 100) as u8).collect();

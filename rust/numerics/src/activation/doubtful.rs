@@ -1,5 +1,6 @@
 //! Functions that some levels compute in float32 first, and what that leaves to the definition's float64.
 
+use super::moving::moving;
 use super::{ActivationFunction, activate_exactly};
 use crate::simd::{ActiveLevel, LANES, PerLevel, Tables, Traffic, kernel, per_level};
 
@@ -105,6 +106,9 @@ pub(super) fn activate(
                 complete(&copy[..values.len()], values);
             }
         }
-        _ => activate_exactly(level, function, parameter, source, values, traffic),
+        _ => match moving(level, function, values.len(), traffic) {
+            Some(moving) => moving(function, parameter, source, values),
+            None => activate_exactly(level, function, parameter, source, values, traffic),
+        },
     }
 }

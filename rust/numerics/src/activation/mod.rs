@@ -4,6 +4,8 @@ mod constants;
 #[cfg(target_arch = "x86_64")]
 mod doubtful;
 mod function;
+#[cfg(target_arch = "x86_64")]
+mod moving;
 mod scalar;
 mod simd;
 #[cfg(target_arch = "x86_64")]

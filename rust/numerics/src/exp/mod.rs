@@ -13,11 +13,12 @@ use crate::elementwise::{self, STAGE, TASK};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::par;
-use crate::simd::{ActiveLevel, active_level, dispatch};
+use crate::simd::{ActiveLevel, Traffic, active_level, before_line, dispatch, settle};
 
 dispatch! {
     /// e^(x - bias) of codes in `from`, rounded to nearest in `to`; one bias an element.
-    fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) = scalar::exp_slice, simd::exp;
+    fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8], traffic: Traffic)
+        = scalar::exp_slice, simd::exp;
 
     /// Adds the next elements of up to sixteen rows of equal length to the rows' running sums, in ascending order.
     fn sum_rows(format: Format, rows: &[&[u8]], sums: &mut [f32]) = scalar::sum_rows, simd::sum_rows;
@@ -69,13 +70,19 @@ pub fn exp(source: &ElementSource<'_>, bias: Bias<'_>, out: ArrayMut<'_>, sums: 
     if let Some(sums) = &sums {
         rows.check("sums", sums.len())?;
     }
-    let unit = Unit { source, bias, to: out.format(), columns: rows.columns, level };
+    // Sums are of what is written; and shorter results do not fill lines.
+    let traffic = match Traffic::of(element_count(out.shape()) * out.format().item_size()) {
+        Traffic::Streamed if sums.is_some() || out.format() != Format::F32 => Traffic::Asked,
+        traffic => traffic,
+    };
+    let unit = Unit { source, bias, to: out.format(), columns: rows.columns, level, traffic };
     match sums {
         Some(sums) => sums::exp_with_sums(&unit, out.into_bytes(), sums),
         None => {
             let item = unit.item_size();
             par::for_each(out.into_bytes().chunks_mut(TASK * item).enumerate(), |(task, piece)| {
                 unit.exp_run(task * TASK, piece, &mut Scratch::default());
+                settle();
             })
         }
     }
@@ -140,6 +147,7 @@ struct Unit<'a> {
     /// Length of a row.
     columns: usize,
     level: ActiveLevel,
+    traffic: Traffic,
 }
 
 /// What a thread stages its input and biases in.
@@ -160,12 +168,17 @@ impl Unit<'_> {
     /// The results of consecutive elements, in C order from `start` on.
     fn exp_run(&self, start: usize, out: &mut [u8], scratch: &mut Scratch) {
         let item = self.item_size();
-        for (stage, out) in out.chunks_mut(STAGE * item).enumerate() {
-            let (start, count) = (start + stage * STAGE, out.len() / item);
+        // What comes before the first whole cache line is a stage of its own.
+        let head = if out.len() > STAGE * item { before_line(out) } else { 0 };
+        let (first, others) = out.split_at_mut(head);
+        let mut start = start;
+        for out in first.chunks_mut(STAGE * item).chain(others.chunks_mut(STAGE * item)) {
+            let count = out.len() / item;
             self.stage_bias(start..start + count, scratch);
             let codes = elementwise::input(self.source, start, count, out, &mut scratch.input);
             let bias = &*scratch.bias.slice_mut::<f32>(count);
-            exp_slice(self.level, self.source.format(), self.to, codes, bias, out);
+            exp_slice(self.level, self.source.format(), self.to, codes, bias, out, self.traffic);
+            start += count;
         }
     }
 

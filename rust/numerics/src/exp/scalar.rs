@@ -4,6 +4,7 @@
 
 use crate::cast::{self, Overflow, Rounding};
 use crate::format::Format;
+use crate::simd::Traffic;
 
 /// Above, float32 results overflow (from 88.72284 on): every step up to there stays finite.
 pub(crate) const HIGHEST: f32 = 89.0;
@@ -104,7 +105,7 @@ fn value(format: Format, code: &[u8]) -> f32 {
 }
 
 /// See [`super::exp_slice`].
-pub(super) fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) {
+pub(super) fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8], _: Traffic) {
     let are_narrow = from.item_size() == 2 && to.item_size() == 2;
     let codes = src.chunks_exact(from.item_size()).zip(dst.chunks_exact_mut(to.item_size()));
     for ((code, out), bias) in codes.zip(bias) {

@@ -71,9 +71,12 @@ pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
             let at = start + done;
             let (outer, position, column) = (at / (length * inner), at / inner % length, at % inner);
             let first_scale = (outer * (length / BLOCK) + position / BLOCK) * inner + column;
-            let count = (inner - column).min(elements.len() - done);
+            let left = elements.len() - done;
+            let columns = (inner - column).min(left);
+            let rows = if columns == inner { (BLOCK - position % BLOCK).min(left / inner) } else { 1 };
+            let count = rows * columns;
             let (elements, out) = (&elements[done..done + count], &mut out[done * item..(done + count) * item]);
-            let scales = x.scales.chunk(first_scale..first_scale + count, &mut scratch);
+            let scales = x.scales.chunk(first_scale..first_scale + columns, &mut scratch);
             dequantize_columns(level, &dequantizer, elements, scales, out);
             done += count;
         }

@@ -40,7 +40,7 @@ dispatch! {
     fn dequantize_rows(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8])
         = scalar::dequantize_rows, simd::dequantize_rows;
 
-    /// Values of elements with a scale each, as those of a row have where blocks run down.
+    /// Values of whole rows of elements with a scale each, as those of a block's rows have where blocks run down.
     fn dequantize_columns(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8])
         = scalar::dequantize_columns, simd::dequantize_columns;
 
@@ -158,7 +158,10 @@ impl MxView<'_> {
 
 /// Columns of a block strip worked at a time: 32 rows of them as float32 stay in L2 from one pass to the next, and are
 /// long enough for hardware to run ahead of them.
-const STRIP: usize = 1 << 10;
+const STRIP: usize = 1 << 11;
+/// The same where rows are gathered or converted first: more scratch is given back to the system after each strip, which
+/// clears it again for the next.
+const STAGED: usize = 1 << 10;
 /// Draws are made for at most this many elements at a time, which bounds their memory to 16 MiB.
 const DRAWN: usize = 1 << 22;
 
@@ -340,8 +343,9 @@ impl Job<'_> {
     /// The columns `column..` of the unit at element `start`; `rows`, `scales` and `draws` begin with the first of them.
     fn strips(&self, start: usize, column: usize, rows: &mut [&mut [u8]], scales: &mut [u8], draws: [&[u32]; BLOCK]) {
         let mut scratch: [(AlignedBytes, AlignedBytes); BLOCK] = Default::default();
-        for (strip, scales) in scales.chunks_mut(STRIP).enumerate() {
-            let (first, count) = (strip * STRIP, scales.len());
+        let width = if self.x.format().item_size() == 4 && self.x.is_dense() { STRIP } else { STAGED };
+        for (strip, scales) in scales.chunks_mut(width).enumerate() {
+            let (first, count) = (strip * width, scales.len());
             let mut src: [&[f32]; BLOCK] = [&[]; BLOCK];
             for (row, (codes, values)) in scratch.iter_mut().enumerate() {
                 let from = start + row * self.inner + column + first;
@@ -350,7 +354,7 @@ impl Job<'_> {
             let drawn = draws.map(|draws| draws.get(first..first + count).unwrap_or(&[]));
             let mut elements: Vec<_> = rows.iter_mut().map(|row| &mut row[first..first + count]).collect();
             let place = column + first;
-            let ahead = if place + STRIP < self.inner { STRIP } else { BLOCK * self.inner - place };
+            let ahead = if place + width < self.inner { width } else { BLOCK * self.inner - place };
             quantize_columns(self.level, &self.quantizer, &src, &drawn, &mut elements, scales, ahead);
         }
     }

@@ -100,7 +100,7 @@ pub(super) fn dequantize_rows(d: &Dequantizer, elements: &[u8], scales: &[u8], o
 /// See [`super::dequantize_columns`].
 pub(super) fn dequantize_columns(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8]) {
     let item = d.encoder.format.item_size();
-    for ((code, scale), value) in elements.iter().zip(scales).zip(out.chunks_exact_mut(item)) {
+    for ((code, scale), value) in elements.iter().zip(scales.iter().cycle()).zip(out.chunks_exact_mut(item)) {
         value.copy_from_slice(&dequantize_one(d, *code, *scale).to_le_bytes()[..item]);
     }
 }

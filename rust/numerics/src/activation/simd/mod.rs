@@ -25,7 +25,7 @@ const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
 /// From how many values on whole cache lines are written, for which some are computed in vectors of their own.
-const ALIGNED: usize = 1 << 14;
+pub(super) const ALIGNED: usize = 1 << 14;
 
 /// Replaces every value by an expression of it, or of what stands in its place in the source, `x`. A closure would not
 /// do: compilers do not inline the call of one, and intrinsics are fast only inside the outermost kernel.
@@ -73,6 +73,28 @@ pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], adden
             let bits = l.bits(l.fma(x, scale, addend));
             or_nan(l, bits, bits)
         });
+    }
+}
+
+/// See [`super::moving`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn activate_moving<L: Lanes>(
+    l: L,
+    function: ActivationFunction,
+    parameter: f32,
+    source: Option<&[f32]>,
+    values: &mut [f32],
+) {
+    let traffic = Traffic::Near;
+    match function {
+        ActivationFunction::Copy => each!(l, traffic, source, values, |x| plain::copy(l, x)),
+        ActivationFunction::Square => each!(l, traffic, source, values, |x| plain::square(l, x)),
+        ActivationFunction::Relu => each!(l, traffic, source, values, |x| plain::relu(l, x)),
+        ActivationFunction::Prelu => each!(l, traffic, source, values, |x| plain::prelu(l, x, parameter)),
+        ActivationFunction::Reciprocal => each!(l, traffic, source, values, |x| plain::reciprocal(l, x)),
+        ActivationFunction::Sign => each!(l, traffic, source, values, |x| plain::sign(l, x)),
+        _ => each!(l, traffic, source, values, |x| plain::abs(l, x)),
     }
 }
 

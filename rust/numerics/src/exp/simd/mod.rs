@@ -10,7 +10,7 @@ use super::scalar::{
     HIGHEST, LN2_HIGH, LN2_HIGH_F64, LN2_LOW, LN2_LOW_F64, LOG2_E, LOWEST, POLYNOMIAL, POLYNOMIAL_F64, SHIFT,
 };
 use crate::format::Format;
-use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
+use crate::simd::{LANES, Lanes, READ_AHEAD, Traffic, WRITE_AHEAD, prefetch};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
@@ -50,8 +50,7 @@ fn clamped<L: Lanes>(l: L, bits: L::I) -> L::F {
 /// `value`, or the canonical NaN where `bits` are those of a NaN.
 #[inline(always)]
 pub(crate) fn or_nan<L: Lanes>(l: L, bits: L::I, value: L::I) -> L::F {
-    let is_nan = l.lt_u(l.splat_i(0xff00_0000), l.shl(bits, 1));
-    l.float(l.select(is_nan, l.splat_i(NAN), value))
+    l.float(l.select(l.is_nan(l.float(bits)), l.splat_i(NAN), value))
 }
 
 /// e^x within 1 ulp, for any x.
@@ -116,50 +115,63 @@ fn exp_vector<L: Lanes, X: Numbers, Y: Numbers>(
     codes: &[X::Code; LANES],
     bias: &[f32; LANES],
     out: &mut [Y::Code; LANES],
+    is_streamed: bool,
 ) {
     let difference = l.sub_f(X::load(l, codes), l.load_f(bias));
     let mut values = exp_f32(l, difference);
     if X::NARROW && Y::NARROW && l.any(Y::is_doubtful(l, values)) {
         values = exp_odd(l, difference);
     }
-    Y::store(l, values, out);
+    if is_streamed { Y::stream(l, values, out) } else { Y::store(l, values, out) }
 }
 
 #[inline(always)]
-fn exp_slice<L: Lanes, X: Numbers, Y: Numbers>(l: L, src: &[u8], bias: &[f32], dst: &mut [u8]) {
+fn exp_slice<L: Lanes, X: Numbers, Y: Numbers>(l: L, src: &[u8], bias: &[f32], dst: &mut [u8], traffic: Traffic) {
     let (vectors, tail) = bytemuck::cast_slice::<u8, X::Code>(src).as_chunks::<LANES>();
     let (biases, tail_bias) = bias.as_chunks::<LANES>();
     let (outputs, tail_out) = bytemuck::cast_slice_mut::<u8, Y::Code>(dst).as_chunks_mut::<LANES>();
     for ((codes, bias), out) in vectors.iter().zip(biases).zip(outputs) {
-        prefetch(codes, READ_AHEAD);
-        prefetch(out, WRITE_AHEAD);
-        exp_vector::<L, X, Y>(l, codes, bias, out);
+        if traffic != Traffic::Near {
+            prefetch(codes, READ_AHEAD);
+        }
+        if traffic == Traffic::Asked {
+            prefetch(out, WRITE_AHEAD);
+        }
+        exp_vector::<L, X, Y>(l, codes, bias, out, traffic == Traffic::Streamed);
     }
     if !tail.is_empty() {
         let (mut codes, mut bias) = ([X::Code::default(); LANES], [0.0; LANES]);
         let mut out = [Y::Code::default(); LANES];
         codes[..tail.len()].copy_from_slice(tail);
         bias[..tail.len()].copy_from_slice(tail_bias);
-        exp_vector::<L, X, Y>(l, &codes, &bias, &mut out);
+        exp_vector::<L, X, Y>(l, &codes, &bias, &mut out, false);
         tail_out.copy_from_slice(&out[..tail.len()]);
     }
 }
 
 #[inline(always)]
-fn exp_from<L: Lanes, X: Numbers>(l: L, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) {
+fn exp_from<L: Lanes, X: Numbers>(l: L, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8], traffic: Traffic) {
     match to {
-        Format::Bf16 => exp_slice::<L, X, Brain>(l, src, bias, dst),
-        Format::F16 => exp_slice::<L, X, Half>(l, src, bias, dst),
-        _ => exp_slice::<L, X, Single>(l, src, bias, dst),
+        Format::Bf16 => exp_slice::<L, X, Brain>(l, src, bias, dst, traffic),
+        Format::F16 => exp_slice::<L, X, Half>(l, src, bias, dst, traffic),
+        _ => exp_slice::<L, X, Single>(l, src, bias, dst, traffic),
     }
 }
 
 /// e^(x - bias) of codes in `from`, rounded to nearest in `to`; one bias an element.
 #[inline(always)]
-pub(crate) fn exp<L: Lanes>(l: L, from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) {
+pub(crate) fn exp<L: Lanes>(
+    l: L,
+    from: Format,
+    to: Format,
+    src: &[u8],
+    bias: &[f32],
+    dst: &mut [u8],
+    traffic: Traffic,
+) {
     match from {
-        Format::Bf16 => exp_from::<L, Brain>(l, to, src, bias, dst),
-        Format::F16 => exp_from::<L, Half>(l, to, src, bias, dst),
-        _ => exp_from::<L, Single>(l, to, src, bias, dst),
+        Format::Bf16 => exp_from::<L, Brain>(l, to, src, bias, dst, traffic),
+        Format::F16 => exp_from::<L, Half>(l, to, src, bias, dst, traffic),
+        _ => exp_from::<L, Single>(l, to, src, bias, dst, traffic),
     }
 }

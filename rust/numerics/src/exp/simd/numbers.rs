@@ -25,6 +25,12 @@ pub(super) trait Numbers {
     /// Rounds to nearest and stores; no value has a sign and NaN is canonical.
     fn store<L: Lanes>(l: L, values: L::F, to: &mut [Self::Code; LANES]);
 
+    /// The same, past the caches where the results are a cache line.
+    #[inline(always)]
+    fn stream<L: Lanes>(l: L, values: L::F, to: &mut [Self::Code; LANES]) {
+        Self::store(l, values, to);
+    }
+
     /// Where rounding e^x to this format cannot be told from a float32 that is within 1 ulp of it.
     fn is_doubtful<L: Lanes>(l: L, values: L::F) -> L::M;
 }
@@ -48,6 +54,10 @@ impl Numbers for Single {
     #[inline(always)]
     fn store<L: Lanes>(l: L, values: L::F, to: &mut [f32; LANES]) {
         l.store_f(values, to);
+    }
+    #[inline(always)]
+    fn stream<L: Lanes>(l: L, values: L::F, to: &mut [f32; LANES]) {
+        l.stream_words(l.bits(values), bytemuck::cast_mut(to));
     }
     #[inline(always)]
     fn is_doubtful<L: Lanes>(l: L, values: L::F) -> L::M {

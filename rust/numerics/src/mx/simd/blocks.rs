@@ -124,7 +124,8 @@ pub(crate) fn quantize_rows<L: Sums>(
 }
 
 const WIDTH: usize = LINE * LANES;
-/// Rows whose magnitudes are compared before a column's largest one is put away.
+/// Rows gone through together: as many streams as hardware follows, and columns' magnitudes and scales are fetched once for
+/// all of them.
 const ROWS: usize = 4;
 
 /// So many lines' columns of a row.
@@ -176,23 +177,32 @@ fn quantize_lines<L: Sums, const ROUNDING: u8>(
         }
         l.store_u8_quad(bytes, scale_bytes);
     }
-    for row in 0..BLOCK {
-        let values = lines(rows[row], count);
-        let drawn = if ROUNDING == STOCHASTIC { lines(draws[row], count) } else { &[] };
-        let outputs = &mut elements[row].as_chunks_mut::<WIDTH>().0[..count];
-        for index in 0..count {
-            prefetch_second(&outputs[index], ahead);
-            let (mut scaled, mut draws) = ([l.splat_f(0.0); LINE], [l.splat_i(0); LINE]);
-            for place in 0..LINE {
-                if row % ROWS != 0 {
-                    prefetch_second(&values[index][place], values_ahead);
-                }
-                scaled[place] = l.mul_f(l.load_f(&values[index][place]), l.float(l.load_i(&columns[index][place])));
-                if ROUNDING == STOCHASTIC {
-                    draws[place] = l.load_i(&drawn[index][place]);
-                }
+    for (group, outputs) in elements.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
+        let outputs = outputs.each_mut().map(|row| &mut row.as_chunks_mut::<WIDTH>().0[..count]);
+        let (mut values, mut drawn): ([&[[[f32; LANES]; LINE]]; ROWS], [&[[[u32; LANES]; LINE]]; ROWS]) =
+            Default::default();
+        for row in 0..ROWS {
+            values[row] = lines(rows[group * ROWS + row], count);
+            if ROUNDING == STOCHASTIC {
+                drawn[row] = lines(draws[group * ROWS + row], count);
             }
-            store_finite::<L, ROUNDING>(l, &q.encoder, scaled, draws, &mut outputs[index]);
+        }
+        for index in 0..count {
+            for row in 0..ROWS {
+                prefetch_second(&outputs[row][index], ahead);
+                let (mut scaled, mut draws) = ([l.splat_f(0.0); LINE], [l.splat_i(0); LINE]);
+                for place in 0..LINE {
+                    let value = &values[row][index][place];
+                    if row != 0 {
+                        prefetch_second(value, values_ahead);
+                    }
+                    scaled[place] = l.mul_f(l.load_f(value), l.float(l.load_i(&columns[index][place])));
+                    if ROUNDING == STOCHASTIC {
+                        draws[place] = l.load_i(&drawn[row][index][place]);
+                    }
+                }
+                store_finite::<L, ROUNDING>(l, &q.encoder, scaled, draws, &mut outputs[row][index]);
+            }
         }
     }
     if l.any(l.eq(most, l.splat_i(255))) {

@@ -287,29 +287,39 @@ impl<D: Decoder<Code = u8>, const BITS: u32, const MANTISSA: u32> Steps<'_, D, B
         self.few::<L, R, S>(l, of, rest, &scales[groups.len() * S::COUNT..], rest_out);
     }
 
-    /// Elements with a scale each, whole lines of the output from `head` on. Rows are short: what is left at their ends is
-    /// made as parts of groups that overlap.
+    /// Rows of elements with a scale each, whole lines of the output from `head` on; groups go on across rows. What is left
+    /// at both ends is made as parts of groups that overlap.
     #[inline(always)]
     fn columns<L: Halves, R: Rounded>(&self, l: L, head: usize, elements: &[u8], scales: &[u8], out: &mut [R::Code]) {
-        let (Some((first, _)), Some((_, last))) =
-            (elements.split_first_chunk::<GROUP>(), elements.split_last_chunk::<GROUP>())
-        else {
-            return self.few::<L, R, _>(l, OfColumns, elements, scales, out);
+        let columns = scales.len();
+        let (Some(first_scales), Some(last_scales)) = (scales.first_chunk(), scales.last_chunk()) else {
+            for (elements, out) in elements.chunks(columns).zip(out.chunks_mut(columns)) {
+                self.few::<L, R, _>(l, OfColumns, elements, scales, out);
+            }
+            return;
         };
+        let (Some(first), Some(last)) = (elements.first_chunk(), elements.last_chunk()) else { return };
         if self.is_streamed {
-            // The one line that a row shares with the next is kept, and lines after it wait until it is there.
+            // The one line that this shares with what follows is kept, and lines after it wait until it is there.
             prefetch(out.last().map_or(out.as_ptr(), std::ptr::from_ref), 0);
         }
-        let (first_scales, last_scales) = (&scales.as_chunks().0[0], scales.as_rchunks().1);
+        let mut joint = [0; 2 * GROUP];
+        joint[..GROUP].copy_from_slice(last_scales);
+        joint[GROUP..].copy_from_slice(first_scales);
         let (first_out, out) = out.split_at_mut(head);
-        let whole = out.len() / GROUP * GROUP;
-        let (out, last_out) = out.split_at_mut(whole);
         if head > 0 {
             self.some::<L, R>(l, first, first_scales, 0, first_out);
         }
-        self.all::<L, R, _>(l, OfColumns, &elements[head..head + whole], &scales[head..], out);
+        let (outputs, last_out) = out.as_chunks_mut::<GROUP>();
+        let mut column = head;
+        for (elements, out) in elements[head..].as_chunks::<GROUP>().0.iter().zip(outputs) {
+            let beyond = (column + GROUP).saturating_sub(columns);
+            let scales = if beyond == 0 { &scales[column..][..GROUP] } else { &joint[beyond..][..GROUP] };
+            self.group::<L, R, _>(l, OfColumns, elements, scales, out);
+            column = if beyond == 0 { column + GROUP } else { beyond };
+        }
         if !last_out.is_empty() {
-            self.some::<L, R>(l, last, &last_scales[last_scales.len() - 1], GROUP - last_out.len(), last_out);
+            self.some::<L, R>(l, last, last_scales, GROUP - last_out.len(), last_out);
         }
     }
 }
@@ -389,7 +399,7 @@ pub(crate) fn dequantize_rows<L: Halves>(l: L, d: &Dequantizer, elements: &[u8],
     dequantize_scaled(l, d, true, elements, scales, out);
 }
 
-/// Elements with a scale each, as those of a row have where blocks run down.
+/// Rows of elements with a scale each, as those of a block's rows have where blocks run down.
 #[inline(always)]
 pub(crate) fn dequantize_columns<L: Halves>(l: L, d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8]) {
     dequantize_scaled(l, d, false, elements, scales, out);
