@@ -14,7 +14,7 @@ use super::pending::Pending;
 use crate::timing::timeline::Timeline;
 
 /// Instructions that a core times itself before a worker does **(choice)**: a thread costs as much as some dozens.
-const ALONE: usize = 4096;
+const ALONE: usize = 1024;
 /// Instructions that are handed over at a time **(choice)**.
 const BATCH: usize = 256;
 /// Batches that may wait for the worker **(choice)**: more would only take memory.
