@@ -18,6 +18,10 @@ impl Hasher for NumberHasher {
         bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
     }
 
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
     fn write_u64(&mut self, number: u64) {
         self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 ^= self.0 >> 32;

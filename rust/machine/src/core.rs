@@ -1,6 +1,7 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
 pub(crate) mod again;
+mod aside;
 mod choices;
 mod issue;
 mod kept_trace;
@@ -32,6 +33,7 @@ use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::trace::TraceBuilder;
 use crate::view::{Register, View};
 use again::Timed;
+use aside::Aside;
 pub use choices::{Choice, Choices};
 use issue::traced;
 pub use options::CoreOptions;
@@ -55,7 +57,7 @@ pub struct At<'a> {
 pub struct NeuronCore {
     /// Memories and engine registers.
     pub state: State,
-    /// When everything runs.
+    /// When everything runs, once the core is [settled](NeuronCore::settle).
     pub timeline: Timeline,
     /// Lines of the kernel.
     pub sites: Sites,
@@ -75,6 +77,7 @@ pub struct NeuronCore {
     pending: VecDeque<Box<Pending>>,
     /// The place of one that got its time.
     timed_last: Option<Box<Pending>>,
+    aside: Aside,
     number: usize,
     /// Whether other cores have the same HBM.
     is_shared: bool,
@@ -181,6 +184,7 @@ impl NeuronCore {
             as_written: None,
             pending: VecDeque::new(),
             timed_last: None,
+            aside: Aside::default(),
             number: 0,
             is_shared: false,
             cost: Box::new(ArchCost),
@@ -211,6 +215,7 @@ impl NeuronCore {
     /// nothing found.
     pub fn restart(&mut self) {
         let options = TimelineOptions { throttle: self.options.throttle, keep_records: self.options.timing };
+        self.aside.away = None;
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
         self.basis.restart();
         self.pending.clear();
@@ -237,6 +242,7 @@ impl NeuronCore {
         core.state.memory.share(Sharing { core: number, epoch: 0 }, Some(&first.state.memory));
         first.state.memory.share(Sharing { core: 0, epoch: 0 }, None);
         core.number = number;
+        first.come_home();
         (core.is_shared, first.is_shared) = (true, true);
         Ok(core)
     }
@@ -360,8 +366,13 @@ impl NeuronCore {
 
     /// Gives every instruction but the last `keep` its time; no edge can be added to those.
     pub fn settle(&mut self, keep: usize) {
+        if keep == 0 {
+            self.come_home();
+        }
         while self.pending.len() > keep {
-            let Some(mut pending) = self.pending.pop_front() else { return };
+            let Some(pending) = self.pending.pop_front() else { return };
+            let here = if keep == 0 { Some(pending) } else { self.put_aside(pending) };
+            let Some(mut pending) = here else { continue };
             if self.trace.is_none() || self.is_shared {
                 self.timeline.issue(&pending.issue());
             }

@@ -11,8 +11,8 @@ use crate::storage::Shortage;
 /// Elements from which an instruction is looked at by itself.
 const LONG: usize = 1 << 16;
 
-/// Short instructions between two looks.
-const EVERY: u64 = 64;
+/// Short instructions between two looks: a mapping takes as long as some instructions do.
+const EVERY: u64 = 256;
 
 /// Bytes that so many short instructions need at most, and messages after them.
 const LEAST: usize = 16 << 20;

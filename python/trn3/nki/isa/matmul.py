@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, NkiValidationError, isa
 from trn3.nki.isa.constants import engine as engines, matmul_perf_mode as perf_modes
@@ -13,6 +13,9 @@ from trn3.nki.ranks.context import core
 __all__ = ["nc_matmul", "nc_matmul_mx", "nc_matmul_sparse", "nc_transpose"]
 
 _Tile: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+
+#: What nearly every product is given, whose name needs no search.
+_ORDINARY: Final = perf_modes.none
 
 
 def _tile(
@@ -123,10 +126,15 @@ def nc_matmul(
     >>> product(np.eye(2, dtype=np.float32), np.array([[1, 2], [3, 4]], np.float32)).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    mode = "none" if perf_mode is None else enum_name(perf_mode, perf_modes, "perf_mode")
+    is_double_row = (
+        perf_mode is not _ORDINARY
+        and perf_mode is not None
+        and enum_name(perf_mode, perf_modes, "perf_mode") == "double_row"
+    )
+    tile = _tile("nc_matmul", tile_position, tile_size) if tile_position or tile_size else None
     return isa.nc_matmul(
         core(), dst, stationary, moving, is_stationary_onezero, is_moving_onezero, is_transpose,
-        accumulate, _tile("nc_matmul", tile_position, tile_size), mode == "double_row", name
+        accumulate, tile, is_double_row, name
     )  # fmt: skip
 
 

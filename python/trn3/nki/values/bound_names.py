@@ -36,9 +36,10 @@ _LOOP: Final = re.compile(r"for\s+(\w+)\s+in\b")
 _RETURNED: Final = re.compile(r"^\s*(?:return|yield)\s*\(?\s*$")
 
 #: Looked up once for each place in the code; None: what called the function says, as of all code
-#: that binds nothing of a kernel's. By identity of the code, which takes long to hash; the values
+#: that binds nothing of a kernel's. By the address of the code, which takes long to hash, and how
+#: far into it: its instructions lie inside of it, so that no other place has that sum. The values
 #: keep it alive.
-_names: Final[dict[tuple[int, int], tuple[types.CodeType, str | None]]] = {}
+_names: Final[dict[int, tuple[types.CodeType, str | None]]] = {}
 #: Code under these folders binds nothing of a kernel's: Python's library and NumPy call back.
 _LIBRARIES: Final = tuple(str(Path(each).parent) + os.sep for each in (os.__file__, np.__file__))
 
@@ -51,15 +52,19 @@ class _Held(threading.local):
 
 
 _held: Final = _Held()
+#: One element for each `named` block of any thread: a thread's own names take longer to look at.
+_open: Final[list[None]] = []
 
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
     """Let what is made in a ``with`` block have one name: what was put off is made elsewhere."""
     _held.names.append(name)
+    _open.append(None)
     try:
         yield
     finally:
+        _open.pop()
         _held.names.pop()
 
 
@@ -80,12 +85,12 @@ def bound_name(above: int = 0) -> str:
     the call's own text, as far as it fits; of a function's result, what its caller calls it.
     Empty where there is no source to read.
     """
-    if _held.names:
+    if _open and _held.names:
         return _held.names[-1]
     frame: types.FrameType | None = sys._getframe(1 + above)
     while frame is not None:
         code = frame.f_code
-        place = (id(code), frame.f_lasti)
+        place = id(code) + frame.f_lasti
         known = _names.get(place)
         if known is None:
             if len(_names) >= _MOST:

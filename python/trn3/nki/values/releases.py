@@ -11,7 +11,7 @@ Code that behaves as a release did asks its rule here; no other module compares 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final
 
@@ -65,6 +65,8 @@ class ReleaseRule:
     source: str
     here: str = ""
     lint: tuple[str, ...] = ()
+    # By version, what was asked before: instructions ask again and again.
+    _known: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def value(self) -> str:
         """Return the value in the version in force: that of the last change up to it, or the first.
@@ -78,8 +80,11 @@ class ReleaseRule:
             message = f"{self.id} is the same in every version; allowed: rules that have values"
             raise ValueError(message)
         in_force = version()
+        known = self._known.get(in_force)
+        if known is not None:
+            return known
         begun = (each.value for each in reversed(self.changes) if at_least(each.since, in_force))
-        return next(begun, self.changes[0].value)
+        return self._known.setdefault(in_force, next(begun, self.changes[0].value))
 
     def since(self, value: str) -> str:
         """Return the first release that has a value.

@@ -115,6 +115,7 @@ impl Timed {
 impl NeuronCore {
     /// Keeps what its time is made of from here on, for [`crate::chip::time_together`].
     pub fn keep_timed(&mut self) {
+        self.come_home();
         self.timed.get_or_insert_default();
     }
 

@@ -197,7 +197,8 @@ impl NeuronCore {
 
     fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Box<Pending> {
         // It is large: what was timed gives its place to the next.
-        let mut pending = self.timed_last.take().unwrap_or_else(Pending::empty);
+        let spare = self.timed_last.take().or_else(|| self.aside.away.as_mut()?.spare());
+        let mut pending = spare.unwrap_or_else(Pending::empty);
         let Pending { reads, stationary, writes, .. } = &mut *pending;
         for regions in [&mut *reads, &mut *stationary, &mut *writes] {
             regions.clear();

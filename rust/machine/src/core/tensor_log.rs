@@ -114,6 +114,8 @@ pub struct TensorLog {
     names: Numbered<Box<str>>,
     shapes: Numbered<Shape>,
     numbers: HashMap<u64, u32, ByNumber>,
+    /// Name and shape of the last tensor that each line made: the next one's, as a rule.
+    of_lines: HashMap<u32, (u32, u32), ByNumber>,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +179,7 @@ impl TensorLog {
             names: Numbered { list: self.names.list.clone(), numbers: HashMap::new() },
             shapes: Numbered { list: self.shapes.list.clone(), numbers: HashMap::new() },
             numbers: HashMap::default(),
+            of_lines: HashMap::default(),
         }
     }
 
@@ -188,7 +191,8 @@ impl TensorLog {
     /// Bytes of the host's memory that it takes.
     pub fn kept_bytes(&self) -> usize {
         let tensors = self.tensors.kept_bytes() + self.went.capacity() * size_of::<u32>();
-        let numbers = self.numbers.capacity() * size_of::<(u64, u32)>();
+        let numbers = self.numbers.capacity() * size_of::<(u64, u32)>()
+            + self.of_lines.capacity() * size_of::<(u32, (u32, u32))>();
         let names = self.names.kept_bytes() + self.shapes.kept_bytes();
         tensors + self.uses.kept_bytes() + numbers + names
     }
@@ -208,12 +212,24 @@ impl TensorLog {
         (self.names.number(name, || name.into()), shape)
     }
 
+    /// As [`TensorLog::named`], of a tensor that a line made.
+    fn named_there(&mut self, line: SiteId, name: &str, shape: &[usize]) -> (u32, u32) {
+        let known = self.of_lines.get(&line.0).copied().filter(|&(known, length)| {
+            *self.names.list[known as usize] == *name && self.shapes.list[length as usize][..] == *shape
+        });
+        known.unwrap_or_else(|| {
+            let named = self.named(name, shape);
+            self.of_lines.insert(line.0, named);
+            named
+        })
+    }
+
     /// The number of a tensor, which came no later than now.
     fn number(&mut self, storage: &Storage, issued: u64) -> u32 {
         if let Some(&known) = self.numbers.get(&storage.id) {
             return known;
         }
-        let (name, shape) = self.named(&storage.name, &storage.shape);
+        let (name, shape) = self.named_there(storage.site, &storage.name, &storage.shape);
         let whole = Placement { partition: 0, byte: 0, partitions: 1, bytes: storage.byte_size() };
         let number = self.add(TensorRecord {
             name,

@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeErr
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
+use smallvec::SmallVec;
 use trn3_machine::dtype::DType;
 use trn3_machine::view::{Index, ScalarIndex, View};
 
@@ -96,11 +97,18 @@ fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
     })
 }
 
-fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
-    match object.cast::<PyTuple>() {
-        Ok(tuple) => tuple.iter().map(|item| key(&item)).collect(),
-        Err(_) => Ok(vec![key(object)?]),
+/// Kernels seldom index more axes.
+type Keys = SmallVec<[Index; 3]>;
+
+fn take_keys(object: &Bound<'_, PyAny>, keys: &mut Keys) -> PyResult<()> {
+    let Ok(tuple) = object.cast::<PyTuple>() else {
+        keys.push(key(object)?);
+        return Ok(());
+    };
+    for item in tuple.iter_borrowed() {
+        keys.push(key(&item)?);
     }
+    Ok(())
 }
 
 fn pairs(pattern: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
@@ -256,7 +264,9 @@ impl PyTensor {
     }
 
     fn __getitem__(&self, object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        wrap(self.view.index(&keys(object)?))
+        let mut keys = Keys::new();
+        take_keys(object, &mut keys)?;
+        wrap(self.view.index(&keys))
     }
 
     fn __setitem__(slf: Bound<'_, Self>, object: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
