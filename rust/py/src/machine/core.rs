@@ -195,8 +195,7 @@ impl PyCore {
             let lines = Lines::new(folders, core.options.timing);
             return Ok(Self { inner: Inner::new(core, lines, inner.level) });
         }
-        let arch = ArchSpec::shared(arch).map_err(exception)?;
-        let mut core = NeuronCore::new(arch, options).map_err(exception)?;
+        let mut core = NeuronCore::new(ArchSpec::shared(arch).map_err(exception)?, options).map_err(exception)?;
         core.time_aside();
         let lines = Lines::new(folders, options.timing);
         Ok(Self { inner: Inner::new(core, lines, level) })
