@@ -22,6 +22,7 @@
 
 mod activation;
 mod array;
+mod awake;
 mod cast;
 mod elementwise;
 mod error;

@@ -1,11 +1,12 @@
 //! Threads: an own pool, work split by outputs only, the caller working along and listening for interrupts.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
+use crate::awake::{self, Workers};
 use crate::error::{Error, Result};
 use crate::fpenv;
 
@@ -24,7 +25,7 @@ pub fn most_threads() -> usize {
 struct Pool {
     threads: usize,
     /// `None` for one thread: the caller is one of the threads, the workers are the rest.
-    workers: Option<Arc<rayon::ThreadPool>>,
+    workers: Option<Arc<Workers>>,
     /// A forked child inherits the pool's memory but not its threads, so it must build its own.
     process: u32,
 }
@@ -46,7 +47,7 @@ fn build(threads: usize) -> Result<Pool> {
             .map_err(|error| {
                 Error::value("num_threads", threads, format!("the system refused the threads: {error}"))
             })?;
-        Some(Arc::new(pool))
+        Some(Arc::new(Workers::new(pool)))
     };
     Ok(Pool { threads, workers, process: std::process::id() })
 }
@@ -65,7 +66,7 @@ fn default_threads() -> Result<usize> {
     }
 }
 
-fn current() -> Result<(usize, Option<Arc<rayon::ThreadPool>>)> {
+fn current() -> Result<(usize, Option<Arc<Workers>>)> {
     let mut slot = lock(&POOL);
     let stale = slot.as_ref().is_some_and(|pool| pool.workers.is_some() && pool.process != std::process::id());
     if stale && let Some(pool) = slot.take() {
@@ -242,7 +243,7 @@ pub(crate) fn for_each_near<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) -> 
 struct Team {
     count: usize,
     threads: usize,
-    workers: Option<Arc<rayon::ThreadPool>>,
+    workers: Option<Arc<Workers>>,
 }
 
 impl Team {
@@ -283,12 +284,21 @@ impl Team {
         };
         match self.workers {
             None => caller(),
-            Some(pool) => pool.in_place_scope(|scope| {
-                for _ in 1..self.threads.min(self.count) {
-                    scope.spawn(|_| worker());
-                }
-                caller();
-            }),
+            Some(workers) => {
+                let helpers = self.threads.min(self.count) - 1;
+                let at_work = AtomicUsize::new(helpers);
+                workers.pool.in_place_scope(|scope| {
+                    for _ in 0..helpers {
+                        scope.spawn(|_| {
+                            worker();
+                            at_work.fetch_sub(1, Ordering::Release);
+                        });
+                    }
+                    caller();
+                    awake::wait(|| at_work.load(Ordering::Acquire) == 0);
+                });
+                workers.stay_awake(helpers);
+            }
         }
         if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
@@ -313,7 +323,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn test_every_item_is_worked_once() {
