@@ -93,6 +93,7 @@ pub(crate) use {dispatch, kernel, per_level};
 
 /// An array of what an expression makes of each item. `array::map` takes a closure, which is compiled without a kernel's
 /// features: unless the whole program is optimised when it is linked, it stays a call, and so do the instructions in it.
+#[cfg(target_arch = "x86_64")]
 macro_rules! array_of {
     ($item:ident in [$($value:expr),+ $(,)?]: $made:expr) => {
         [$({
@@ -101,4 +102,5 @@ macro_rules! array_of {
         }),+]
     };
 }
+#[cfg(target_arch = "x86_64")]
 pub(crate) use array_of;

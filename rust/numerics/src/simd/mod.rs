@@ -24,7 +24,9 @@ mod shuffles;
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::{Avx512, Avx512Bf16};
-pub(crate) use dispatch::{array_of, dispatch, kernel, per_level};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use dispatch::array_of;
+pub(crate) use dispatch::{dispatch, kernel, per_level};
 pub(crate) use doubles::Doubles;
 pub(crate) use halves::{HALVES, Halves};
 #[cfg(target_arch = "x86_64")]
