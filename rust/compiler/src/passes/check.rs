@@ -186,7 +186,7 @@ impl Followed {
                     None => {
                         let content = Content::new(mixed(value ^ turn), if is_product { operand.tensor } else { NONE });
                         let (row, byte) = corner(&rects);
-                        let content = if is_known { content.seen_from(row, byte) } else { Content::NOTHING };
+                        let content = if is_known { content.seen_from(row, byte) } else { content.of_nothing() };
                         rects.iter().for_each(|rect| memory.write(rect, content));
                     }
                 }
@@ -215,7 +215,7 @@ fn seen(trace: &Trace, step: &TraceStep, memories: &mut HashMap<Room, Memory>) -
     let mut see = |operand: &TraceOperand, products: bool| {
         let (room, rects) = located(trace, operand);
         let memory = memories.entry(room).or_insert_with(|| empty(room));
-        if products { Some(memory.products(&rects, operand.tensor)) } else { memory.signature(&rects) }
+        if products { memory.products(&rects, operand.tensor) } else { memory.signature(&rects) }
     };
     for operand in step.reads().filter(|operand| Some(operand.tensor) != output) {
         seen.push(see(operand, false));
@@ -276,8 +276,8 @@ fn copied(trace: &Trace, step: &TraceStep, memories: &HashMap<Room, Memory>) -> 
             rows: down(rect.rows.start)..down(rect.rows.end),
             columns: right(rect.columns.start)..right(rect.columns.end),
         };
-        if content == Content::NOTHING {
-            return (moved, content);
+        if content.is_nothing() {
+            return (moved, Content::NOTHING);
         }
         let content = Content {
             row: content.row + from.rows.start as i64 - to.rows.start as i64,

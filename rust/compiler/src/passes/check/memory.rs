@@ -1,6 +1,7 @@
 //! What the bytes of a memory hold, symbolically.
 
 use std::collections::BTreeMap;
+use std::num::Wrapping;
 
 use trn3_machine::timing::region::Rect;
 use trn3_machine::trace::NONE;
@@ -22,6 +23,16 @@ impl Content {
     /// A value by its number; a product in a tensor.
     pub(super) fn new(value: u64, product: u32) -> Self {
         Self { value: value | 1, product, ..Self::NOTHING }
+    }
+
+    /// What a step makes of bytes that nobody wrote: nothing, though it may be a product.
+    pub(super) fn of_nothing(self) -> Self {
+        Self { product: self.product, ..Self::NOTHING }
+    }
+
+    /// Whether it may be anything.
+    pub(super) fn is_nothing(self) -> bool {
+        self.value == Self::NOTHING.value
     }
 
     /// The same value, begun at a row and byte.
@@ -162,7 +173,7 @@ impl Memory {
         let mut sum = 0u64;
         for rect in rects {
             for (rect, content) in self.pieces(rect) {
-                if content == Content::NOTHING {
+                if content.is_nothing() {
                     return None;
                 }
                 // How far the value is ahead of where it is looked at.
@@ -173,21 +184,22 @@ impl Memory {
         Some(sum)
     }
 
-    /// A number of a tensor's products in some rectangles, as for [`Memory::signature`]; 0 where there is none.
-    pub(super) fn products(&self, rects: &[Rect], tensor: u32) -> u64 {
+    /// A number of a tensor's products in some rectangles, as for [`Memory::signature`]; 0 where there is none, None where
+    /// one may be anything.
+    pub(super) fn products(&self, rects: &[Rect], tensor: u32) -> Option<u64> {
         let (row, byte) = super::corner(rects);
         let pieces = rects.iter().flat_map(|rect| self.pieces(rect)).filter(|(_, content)| content.product == tensor);
         let numbers = pieces.map(|(rect, content)| {
-            let content = Content { row: content.row + row as i64, byte: content.byte + byte as i64, ..content };
-            content.number().wrapping_mul(measure(&rect, row, byte))
+            let ahead = Content { row: content.row + row as i64, byte: content.byte + byte as i64, ..content };
+            (!content.is_nothing()).then(|| ahead.number().wrapping_mul(measure(&rect, row, byte)))
         });
-        numbers.fold(0, u64::wrapping_add)
+        numbers.map(|number| number.map(Wrapping)).sum::<Option<Wrapping<u64>>>().map(|sum| sum.0)
     }
 
     /// Whether another one holds what this one does, wherever that is somebody's.
     pub(super) fn is_kept_in(&self, other: &Memory) -> bool {
         self.slabs.iter().all(|(&start, slab)| {
-            slab.rows.iter().filter(|row| row.2 != Content::NOTHING).all(|&(from, to, content)| {
+            slab.rows.iter().filter(|row| !row.2.is_nothing()).all(|&(from, to, content)| {
                 let pieces = other.pieces(&Rect { rows: from..to, columns: start..slab.end });
                 pieces.into_iter().all(|(_, held)| held == content)
             })
