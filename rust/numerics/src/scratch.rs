@@ -1,7 +1,8 @@
 //! Memory that kernels work in and reuse.
 
-use crate::pages::{HUGE_PAGE, Pages};
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+
+use crate::pages::{HUGE_PAGE, Pages};
 
 /// Growable scratch memory, aligned to a cache line.
 #[derive(Debug, Default)]

@@ -169,31 +169,24 @@ impl Memory {
 
     /// A number of what some rectangles hold, counted from their first row and byte; None where some hold nothing.
     pub(super) fn signature(&self, rects: &[Rect]) -> Option<u64> {
-        let (row, byte) = super::corner(rects);
-        let mut sum = 0u64;
-        for rect in rects {
-            for (rect, content) in self.pieces(rect) {
-                if content.is_nothing() {
-                    return None;
-                }
-                // How far the value is ahead of where it is looked at.
-                let content = Content { row: content.row + row as i64, byte: content.byte + byte as i64, ..content };
-                sum = sum.wrapping_add(content.number().wrapping_mul(measure(&rect, row, byte)));
-            }
-        }
-        Some(sum)
+        self.number(rects, |_| true)
     }
 
     /// A number of a tensor's products in some rectangles, as for [`Memory::signature`]; 0 where there is none, None where
     /// one may be anything.
     pub(super) fn products(&self, rects: &[Rect], tensor: u32) -> Option<u64> {
+        self.number(rects, |content| content.product == tensor)
+    }
+
+    fn number(&self, rects: &[Rect], counts: impl Fn(&Content) -> bool) -> Option<u64> {
         let (row, byte) = super::corner(rects);
-        let pieces = rects.iter().flat_map(|rect| self.pieces(rect)).filter(|(_, content)| content.product == tensor);
+        let pieces = rects.iter().flat_map(|rect| self.pieces(rect)).filter(|(_, content)| counts(content));
         let numbers = pieces.map(|(rect, content)| {
+            // How far the value is ahead of where it is looked at.
             let ahead = Content { row: content.row + row as i64, byte: content.byte + byte as i64, ..content };
-            (!content.is_nothing()).then(|| ahead.number().wrapping_mul(measure(&rect, row, byte)))
+            (!content.is_nothing()).then(|| Wrapping(ahead.number().wrapping_mul(measure(&rect, row, byte))))
         });
-        numbers.map(|number| number.map(Wrapping)).sum::<Option<Wrapping<u64>>>().map(|sum| sum.0)
+        numbers.sum::<Option<Wrapping<u64>>>().map(|sum| sum.0)
     }
 
     /// Whether another one holds what this one does, wherever that is somebody's.
