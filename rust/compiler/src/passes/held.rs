@@ -40,9 +40,9 @@ impl<'a> Held<'a> {
         self.left[web as usize] as usize == self.webs.uses(web).len()
     }
 
-    /// Bytes that are held while a step runs.
-    pub(super) fn during(&self, step: u32) -> [u64; 2] {
-        let mut bytes = self.bytes;
+    /// Bytes of what a step is the first to use.
+    pub(super) fn need(&self, step: u32) -> [u64; 2] {
+        let mut bytes = [0; 2];
         for &web in self.webs.at(step as usize).iter().filter(|&&web| self.is_new(web)) {
             let (extent, is_psum) = self.extents[web as usize];
             bytes[usize::from(is_psum)] += extent;
@@ -50,20 +50,27 @@ impl<'a> Held<'a> {
         bytes
     }
 
-    pub(super) fn fits(&self, step: u32) -> bool {
-        self.lacking(step).is_none()
+    /// Whether there is room for so many bytes more.
+    pub(super) fn has_room(&self, need: [u64; 2]) -> bool {
+        (0..need.len()).all(|memory| need[memory] == 0 || self.bytes[memory] + need[memory] <= self.capacity[memory])
     }
 
     /// The memory that a step lacks room in.
     pub(super) fn lacking(&self, step: u32) -> Option<usize> {
-        let during = self.during(step);
-        (0..during.len()).find(|&memory| during[memory] > self.capacity[memory] && during[memory] > self.bytes[memory])
+        let need = self.need(step);
+        (0..need.len()).find(|&memory| need[memory] > 0 && self.bytes[memory] + need[memory] > self.capacity[memory])
     }
 
-    /// A step ran; whether anything was given back.
-    pub(super) fn take(&mut self, step: u32) -> bool {
-        self.bytes = self.during(step);
-        let before = self.bytes;
+    /// Steps that use what a step is the first to use.
+    pub(super) fn sharers(&self, step: u32) -> impl Iterator<Item = u32> {
+        let new = self.webs.at(step as usize).iter().filter(|&&web| self.is_new(web));
+        new.flat_map(|&web| self.webs.uses(web).iter().copied()).filter(move |&sharer| sharer != step)
+    }
+
+    /// A step ran.
+    pub(super) fn take(&mut self, step: u32) {
+        let need = self.need(step);
+        (0..need.len()).for_each(|memory| self.bytes[memory] += need[memory]);
         for &web in self.webs.at(step as usize) {
             self.left[web as usize] -= 1;
             if self.left[web as usize] == 0 {
@@ -71,7 +78,6 @@ impl<'a> Held<'a> {
                 self.bytes[usize::from(is_psum)] -= extent;
             }
         }
-        self.bytes != before
     }
 
     /// The last step that ran did not.

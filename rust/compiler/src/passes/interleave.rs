@@ -36,7 +36,7 @@ impl Pass for InterleavePass {
         let webs = Webs::of(trace);
         let mut text = Held::new(trace, &webs, 1);
         let fits = (0..trace.steps.len() as u32).all(|step| {
-            let fits = text.fits(step);
+            let fits = text.lacking(step).is_none();
             text.take(step);
             fits
         });
@@ -181,7 +181,7 @@ impl<'a> Interleaving<'a> {
         let before = self.held.bytes;
         let mut ran = 0;
         for &step in steps {
-            if !self.held.fits(step) {
+            if self.held.lacking(step).is_some() {
                 break;
             }
             self.held.take(step);

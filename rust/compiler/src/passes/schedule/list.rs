@@ -74,37 +74,35 @@ impl AsItWas {
     }
 }
 
-/// Steps of a stream that wait for nothing but their turn.
+/// Steps of a stream that wait for nothing but their turn and room, all for as much.
+#[derive(Clone, Debug)]
+struct Waiting {
+    /// The function table that they need.
+    table: Option<u16>,
+    /// The bytes on chip that they are the first to need.
+    need: [u64; 2],
+    /// By when they can start.
+    coming: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Those that could start by now, by urgency.
+    here: BinaryHeap<(u64, Reverse<u32>)>,
+}
+
+/// What waits for one engine or queue.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     free: u64,
-    /// By when they can start.
-    coming: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Those that could start by now, by urgency; apart by the function table that they need.
-    here: SmallVec<[(Option<u16>, BinaryHeap<(u64, Reverse<u32>)>); 1]>,
+    waiting: SmallVec<[Waiting; 1]>,
     table: Option<u16>,
 }
 
 impl Stream {
-    /// When it takes the next step.
-    fn next(&self) -> Option<u64> {
-        if self.here.iter().any(|(_, steps)| !steps.is_empty()) {
-            return Some(self.free);
-        }
-        self.coming.peek().map(|&Reverse((ready, _))| self.free.max(ready))
-    }
-
-    fn take(&mut self, table_load: u64) -> Option<u32> {
-        let worth = |(table, steps): &(Option<u16>, BinaryHeap<(u64, Reverse<u32>)>)| {
-            let &(urgency, step) = steps.peek()?;
-            let changes = table.is_some() && self.table.is_some() && *table != self.table;
-            Some((urgency.saturating_sub(if changes { table_load } else { 0 }), step))
-        };
-        let best = (0..self.here.len()).max_by_key(|&index| worth(&self.here[index]))?;
-        let (table, steps) = &mut self.here[best];
-        let Reverse(step) = steps.pop()?.1;
-        self.table = table.or(self.table);
-        Some(step)
+    fn join(&mut self, step: u32, ready: u64, table: Option<u16>, need: [u64; 2]) {
+        let known = self.waiting.iter().position(|waiting| waiting.table == table && waiting.need == need);
+        let known = known.unwrap_or_else(|| {
+            self.waiting.push(Waiting { table, need, coming: BinaryHeap::new(), here: BinaryHeap::new() });
+            self.waiting.len() - 1
+        });
+        self.waiting[known].coming.push(Reverse((ready, step)));
     }
 }
 
@@ -180,7 +178,7 @@ impl<'t> Problem<'t> {
             oldest: 0,
             beyond: BinaryHeap::new(),
             held,
-            lacking: Vec::new(),
+            is_let_in: vec![false; steps],
         };
         let mut order = Vec::with_capacity(steps);
         let mut first = 0;
@@ -207,9 +205,10 @@ struct Run<'p, 't> {
     oldest: u32,
     /// Steps that need nothing more and are beyond the window.
     beyond: BinaryHeap<Reverse<u32>>,
-    /// What is held on chip, if that counts, and the steps that found no room.
+    /// What is held on chip, if that counts.
     held: Option<Held<'p>>,
-    lacking: Vec<u32>,
+    /// Which steps have come into the window.
+    is_let_in: Vec<bool>,
 }
 
 impl Run<'_, '_> {
@@ -229,34 +228,98 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The next step, its stream and when that takes it; the oldest one where none has room.
+    /// The next step, its stream and when that takes it.
     fn choose(&mut self) -> Option<(u32, usize, u64)> {
         loop {
-            let next = |stream: usize| self.streams[stream].next().map(|at| (at, stream));
-            let Some((now, stream)) = (0..STREAMS).filter_map(next).min() else { break };
+            let next = |stream: usize| self.next(stream).map(|at| (at, stream));
+            let (now, stream) = (0..STREAMS).filter_map(next).min()?;
             self.bring(stream, now);
-            let table_load = self.problem.costs.table_load * self.choice.loads;
-            let step = self.streams[stream].take(table_load)?;
-            if step == self.oldest || self.held.as_ref().is_none_or(|held| held.fits(step)) {
+            // What needs less since it came stands there twice: it may have gone.
+            if let Some(step) = self.take(stream, now) {
                 return Some((step, stream, now));
             }
-            self.lacking.push(step);
         }
-        let (place, &step) = self.lacking.iter().enumerate().min_by_key(|(_, step)| **step)?;
-        self.lacking.swap_remove(place);
-        let stream = usize::from(self.problem.streams[step as usize]);
-        Some((step, stream, self.streams[stream].free.max(self.ready[step as usize])))
     }
 
-    /// A step takes what it makes and gives back what it used last; where that makes room, others may go.
-    fn hold(&mut self, step: u32) {
-        let Some(held) = &mut self.held else { return };
-        if held.take(step) {
-            for step in self.lacking.drain(..) {
-                let stream = usize::from(self.problem.streams[step as usize]);
-                self.streams[stream].coming.push(Reverse((self.ready[step as usize], step)));
+    /// When a stream takes its next step.
+    fn next(&self, stream: usize) -> Option<u64> {
+        let free = self.streams[stream].free;
+        let open = self.streams[stream].waiting.iter().filter(|waiting| self.have_room(waiting));
+        let next = open.filter_map(|waiting| match (waiting.here.peek(), waiting.coming.peek()) {
+            (Some(_), _) => Some(free),
+            (None, next) => next.map(|&Reverse((ready, _))| free.max(ready)),
+        });
+        next.chain(self.oldest_of(stream).map(|step| free.max(self.ready[step as usize]))).min()
+    }
+
+    fn have_room(&self, waiting: &Waiting) -> bool {
+        self.held.as_ref().is_none_or(|held| held.has_room(waiting.need))
+    }
+
+    /// The oldest step if it is a stream's and goes at its turn whether there is room for it or not **(choice)**.
+    fn oldest_of(&self, stream: usize) -> Option<u32> {
+        let is_here = self.held.is_some() && usize::from(self.problem.streams[self.oldest as usize]) == stream;
+        is_here.then_some(self.oldest)
+    }
+
+    /// Steps of a stream that can start by a moment and have room become those it chooses from.
+    fn bring(&mut self, stream: usize, now: u64) {
+        for index in 0..self.streams[stream].waiting.len() {
+            if !self.have_room(&self.streams[stream].waiting[index]) {
+                continue;
+            }
+            let Waiting { coming, here, .. } = &mut self.streams[stream].waiting[index];
+            while let Some(&Reverse((ready, step))) = coming.peek()
+                && ready <= now.saturating_add(self.choice.patience)
+            {
+                coming.pop();
+                here.push((self.choice.urgency[step as usize], Reverse(step)));
             }
         }
+    }
+
+    /// Takes the most urgent step of those that a stream chooses from.
+    fn take(&mut self, stream: usize, now: u64) -> Option<u32> {
+        if let Some(step) = self.oldest_of(stream).filter(|&step| self.ready[step as usize] <= now) {
+            return Some(step);
+        }
+        let table_load = self.problem.costs.table_load * self.choice.loads;
+        loop {
+            let Stream { waiting, table: loaded, .. } = &self.streams[stream];
+            let worth = |waiting: &Waiting| {
+                let &(urgency, step) = waiting.here.peek()?;
+                let changes = waiting.table.is_some() && loaded.is_some() && waiting.table != *loaded;
+                Some((urgency.saturating_sub(if changes { table_load } else { 0 }), step))
+            };
+            let open = (0..waiting.len()).filter(|&index| self.have_room(&waiting[index]));
+            let best = open.max_by_key(|&index| worth(&waiting[index]))?;
+            let stream = &mut self.streams[stream];
+            let Reverse(step) = stream.waiting[best].here.pop()?.1;
+            if !self.is_issued[step as usize] {
+                stream.table = stream.waiting[best].table.or(stream.table);
+                return Some(step);
+            }
+        }
+    }
+
+    /// A step takes what it makes and gives back what it used last; others that share what it makes need less from then on.
+    fn hold(&mut self, step: u32) {
+        let Some(held) = &mut self.held else { return };
+        let waits = |&sharer: &u32| self.is_let_in[sharer as usize] && !self.is_issued[sharer as usize];
+        let sharers: SmallVec<[u32; 8]> = held.sharers(step).filter(waits).collect();
+        held.take(step);
+        sharers.into_iter().for_each(|sharer| self.join(sharer));
+    }
+
+    /// A step becomes one of those that wait for their turn.
+    fn join(&mut self, step: u32) {
+        let (index, problem) = (step as usize, self.problem);
+        let table = match problem.trace.steps[index].work {
+            Work::Compute { table, .. } => table,
+            _ => None,
+        };
+        let need = self.held.as_ref().map_or([0; 2], |held| held.need(step));
+        self.streams[usize::from(problem.streams[index])].join(step, self.ready[index], table, need);
     }
 
     /// Steps that have come into the window join their streams.
@@ -268,28 +331,8 @@ impl Run<'_, '_> {
             && step < self.oldest.saturating_add(WINDOW)
         {
             self.beyond.pop();
-            let stream = usize::from(self.problem.streams[step as usize]);
-            self.streams[stream].coming.push(Reverse((self.ready[step as usize], step)));
-        }
-    }
-
-    /// Steps of a stream that can start by a moment become those it chooses from.
-    fn bring(&mut self, stream: usize, now: u64) {
-        let stream = &mut self.streams[stream];
-        while let Some(&Reverse((ready, step))) = stream.coming.peek()
-            && ready <= now.saturating_add(self.choice.patience)
-        {
-            stream.coming.pop();
-            let table = match self.problem.trace.steps[step as usize].work {
-                Work::Compute { table, .. } => table,
-                _ => None,
-            };
-            let known = stream.here.iter().position(|(other, _)| *other == table);
-            let known = known.unwrap_or_else(|| {
-                stream.here.push((table, BinaryHeap::new()));
-                stream.here.len() - 1
-            });
-            stream.here[known].1.push((self.choice.urgency[step as usize], Reverse(step)));
+            self.is_let_in[step as usize] = true;
+            self.join(step);
         }
     }
 
@@ -297,8 +340,8 @@ impl Run<'_, '_> {
         let problem = self.problem;
         let index = step as usize;
         let span = self.timer.issue(index);
-        self.hold(step);
         self.is_issued[index] = true;
+        self.hold(step);
         let this = &problem.trace.steps[index];
         let start = now.max(self.ready[index]);
         self.streams[stream].free = match &this.work {
