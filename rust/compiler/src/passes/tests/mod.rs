@@ -1,6 +1,7 @@
 //! Passes leave values as they are: random kernels with loops are run symbol by symbol before and after.
 
 mod kernels;
+mod orders;
 mod symbols;
 
 use kernels::{Kernel, Line, Place, kernels, trace};
