@@ -133,9 +133,7 @@ def tests() -> list[Check]:
     """Return the checks that need the extension, pytest last."""
     pytest: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
     others = ["tests", "python/trn3", "scripts/house", *(f"--ignore={path}" for path in QUIET)]
-    stubtest = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
     return [
-        Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("documentation", sphinx(BUILD / "docs" / "html")),
         # All others share nothing and use one thread each: two at a time.
         Check("pytest, side by side", [*pytest, "-n", "2", *others], count=count_pytest),
