@@ -6,9 +6,13 @@ use super::bits::{ByteMask, PartitionBits, Partitions};
 use crate::error::Result;
 use crate::storage::{Placement, Plane, Shortage};
 
-/// Bytes between the end of a partition and the next one's start. Partitions are a power of two long: without the gap
-/// one column of a tile would fall into one set of every cache.
-const GAP: usize = 64;
+/// Bytes that partitions start at a multiple of: a cache line of most hosts.
+const LINE: usize = 64;
+
+/// Bytes between the end of a partition and the next one's start. Partitions are a multiple of a power of two long: without
+/// the gap one column of a tile would fall into one set of every cache, and with one of a single line the rows of a tile would
+/// share theirs with seven others.
+const GAP: usize = 9 * LINE;
 
 /// Bytes of cores that are gone, all zero: the next core's pages are there already, and the system gives pages slowly.
 static SPARE: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
@@ -183,7 +187,7 @@ fn zeros(words: usize) -> Result<Vec<u64>> {
 
 /// Bytes from one partition to the next where each has so many.
 fn pitch(partition_bytes: usize) -> usize {
-    partition_bytes.next_multiple_of(GAP) + GAP
+    partition_bytes.next_multiple_of(LINE) + GAP
 }
 
 impl Drop for OnChip {
