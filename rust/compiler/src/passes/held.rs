@@ -50,15 +50,14 @@ impl<'a> Held<'a> {
         bytes
     }
 
-    /// Whether there is room for so many bytes more.
-    pub(super) fn has_room(&self, need: [u64; 2]) -> bool {
-        (0..need.len()).all(|memory| need[memory] == 0 || self.bytes[memory] + need[memory] <= self.capacity[memory])
+    /// The memory that has no room for so many bytes more.
+    pub(super) fn short_of(&self, need: [u64; 2]) -> Option<usize> {
+        (0..need.len()).find(|&memory| need[memory] > 0 && self.bytes[memory] + need[memory] > self.capacity[memory])
     }
 
     /// The memory that a step lacks room in.
     pub(super) fn lacking(&self, step: u32) -> Option<usize> {
-        let need = self.need(step);
-        (0..need.len()).find(|&memory| need[memory] > 0 && self.bytes[memory] + need[memory] > self.capacity[memory])
+        self.short_of(self.need(step))
     }
 
     /// Steps that use what a step is the first to use.

@@ -234,7 +234,7 @@ impl Run<'_, '_> {
             let next = |stream: usize| self.next(stream).map(|at| (at, stream));
             let (now, stream) = (0..STREAMS).filter_map(next).min()?;
             self.bring(stream, now);
-            // What needs less since it came stands there twice: it may have gone.
+            // What went as the oldest still stands among those that wait, and what needs less since it came twice.
             if let Some(step) = self.take(stream, now) {
                 return Some((step, stream, now));
             }
@@ -253,7 +253,7 @@ impl Run<'_, '_> {
     }
 
     fn have_room(&self, waiting: &Waiting) -> bool {
-        self.held.as_ref().is_none_or(|held| held.has_room(waiting.need))
+        self.held.as_ref().is_none_or(|held| held.short_of(waiting.need).is_none())
     }
 
     /// The oldest step if it is a stream's and goes at its turn whether there is room for it or not **(choice)**.
