@@ -200,7 +200,7 @@ class Environment:
             set_stamp(f"packages-{name}", key)
         return result.ok
 
-    def toolchain(self, *, components: bool = False) -> None:
+    def toolchain(self) -> None:
         """Find cargo, or install Rust the way the build backend would, and put it on the path."""
         if not self._find_cargo():
             self.packages("Rust bootstrap", ["puccinialin>=0.1,<0.2"])
@@ -215,7 +215,10 @@ class Environment:
             ["rustc", "--version"], env=self.variables, capture_output=True, text=True, check=False
         ).stdout
         self.runner.note("Rust toolchain", describe_toolchain(found, tested_toolchain()))
-        missing = [name for name in COMPONENTS if not self._has(name)] if components else []
+
+    def components(self) -> None:
+        """Add what checks need of a toolchain, where rustup can."""
+        missing = [name for name in COMPONENTS if not self._has(name)]
         if missing and shutil.which("rustup", path=self.variables["PATH"]):
             self.runner.run(
                 "Rust components",
@@ -223,13 +226,10 @@ class Environment:
                 environment=self.variables,
             )
 
-    def extension(
-        self, *, required: bool = True, meanwhile: Callable[[], None] | None = None
-    ) -> bool:
+    def extension(self, *, required: bool = True) -> bool:
         """Build the extension in place, optimised, unless its sources are the same as before.
 
-        Its last and longest part is work for one core: `meanwhile` runs steps beside it. Returns
-        whether it is there, which matters if it is not `required`.
+        Returns whether it is there, which matters if it is not `required`.
         """
         sources = [path for path in (ROOT / "rust").rglob("*") if path.is_file()]
         sources += filter(Path.is_file, (ROOT / "Cargo.toml", ROOT / "Cargo.lock"))
@@ -243,15 +243,12 @@ class Environment:
         built = (ROOT / "python" / "trn3").glob("_trn3*.so")
         if any(built) and is_fresh("extension", key):
             self.runner.note("extension, optimised", "unchanged")
-            if meanwhile is not None:
-                meanwhile()
             return True
         result = self.runner.run(
             "extension, optimised",
             [PYTHON, "-m", "maturin", "develop", "--release", "--locked"],
             environment=self.variables,
             required=required,
-            meanwhile=meanwhile,
         )
         if result.ok:
             set_stamp("extension", key)

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,7 +32,9 @@ def prepare(
     if develop:
         environment.packages("development packages", extra("dev"))
     if toolchain:
-        environment.toolchain(components=develop)
+        environment.toolchain()
+        if develop:
+            environment.components()
     if extension:
         environment.extension()
     return environment
@@ -61,27 +64,47 @@ def train(runner: Runner) -> int:
 
 def test(runner: Runner) -> int:
     """Run all tests and checks."""
-    environment = prepare(runner, extension=False)
+    environment = prepare(runner, develop=False, extension=False)
+    environment.components()
+    checks: list[suite.Row] = []
+    tests: list[suite.Row] = []
+    is_equipped = threading.Event()
+
+    def crates() -> None:
+        """Gather what checks and tests need, and check what needs no extension."""
+        try:
+            equip(runner, environment)
+        finally:
+            is_equipped.set()
+        wanted = [*suite.lints(), *suite.cargo_tests(), suite.instruction_counts()]
+        checks.extend(suite.results(wanted, runner, environment))
+        # Where nothing could be counted it is no failure, but is said.
+        runner.note("instruction counts", checks[-1][0].output.splitlines()[-1])
+
+    def package() -> None:
+        """Build the extension, whose last part is work for one core, and test it."""
+        # Without it tests would run an extension built from other sources.
+        if environment.extension(required=False):
+            is_equipped.wait()
+            tests.extend(suite.results(suite.tests(), runner, environment))
+
+    runner.lanes(package, crates)
+    if tests:
+        tests += suite.results(suite.quiet_tests(), runner, environment)
+    return suite.summarise([*checks, *tests], runner, failed=int(not tests))
+
+
+def equip(runner: Runner, environment: Environment) -> None:
+    """Install what checks and tests need beside the package's own requirements."""
+    environment.packages("development packages", extra("dev"))
     environment.packages("model weights", group("demo-weights"), dependencies=False)
     environment.packages("documentation packages", extra("docs"))
     environment.hosts()
-    rows: list[suite.Row] = []
-
-    def beside() -> None:
-        # Half a gigabyte: it comes while Rust is compiled, and tests do without where it does not.
-        if not environment.packages("torch", extra("torch"), required=False):
-            runner.note("tests of torch", "do not run: torch cannot be installed here")
-        if not environment.packages("Flax and Optax", group("jax-models"), required=False):
-            runner.note("tests of Flax and Optax", "do not run: they cannot be installed here")
-        checks = [*suite.lints(), *suite.cargo_tests(), suite.instruction_counts()]
-        rows.extend(suite.results(checks, runner, environment))
-        # Where nothing could be counted it is no failure, but is said.
-        runner.note("instruction counts", rows[-1][0].output.splitlines()[-1])
-
-    built = environment.extension(required=False, meanwhile=beside)
-    # Without it tests would run an extension built from other sources.
-    rows += suite.results(suite.tests() if built else [], runner, environment)
-    return suite.summarise(rows, runner, failed=int(not built))
+    # Half a gigabyte: tests do without where it does not come.
+    if not environment.packages("torch", extra("torch"), required=False):
+        runner.note("tests of torch", "do not run: torch cannot be installed here")
+    if not environment.packages("Flax and Optax", group("jax-models"), required=False):
+        runner.note("tests of Flax and Optax", "do not run: they cannot be installed here")
 
 
 def lint(runner: Runner) -> int:

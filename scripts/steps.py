@@ -1,4 +1,7 @@
-"""Run commands as named steps: one line each, the full output in ``build/logs``."""
+"""Run commands as named steps: one line each, the full output in ``build/logs``.
+
+Steps that need nothing of each other stand in lanes, which run beside each other.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,18 @@ class StepError(Exception):
 
 @dataclass
 class Runner:
-    """Runs steps one after another and remembers how each ended."""
+    """Runs steps, one after another or in lanes, and remembers how each ended."""
 
     root: Path
     logs: Path
     results: list[Result] = field(default_factory=list)
+    # One step at a time writes its line and its explanation.
+    _writing: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    # What a lane that fails kills; a step that it would miss does not begin.
+    _running: set[subprocess.Popen[bytes]] = field(default_factory=set, repr=False)
+    _starting: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _in_lanes: bool = False
+    _stopping: bool = False
 
     def __post_init__(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -61,13 +71,11 @@ class Runner:
         environment: Mapping[str, str],
         required: bool = False,
         show: bool = False,
-        meanwhile: Callable[[], None] | None = None,
     ) -> Result:
         """Run `command` as step `name`.
 
         With `required` a failure raises `StepError`. With `show` the output goes to the terminal as
-        it comes, instead of to the log. `meanwhile` runs other steps beside it; the line of this
-        one comes when both are done.
+        it comes, instead of to the log.
         """
         log = self.logs / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".log")
         words = [str(word) for word in command]
@@ -75,30 +83,71 @@ class Runner:
         with log.open("wb") as sink:
             sink.write(f"$ {' '.join(words)}\n".encode())
             sink.flush()
-            if meanwhile is not None:
-                status, seconds = self._wait_beside(words, environment, sink, log, meanwhile)
-                self._begin(name)
-            else:
+            if not self._in_lanes:
                 self._begin(name)
                 if show:
                     self._end_line()
-                status = self._wait(name, words, environment, None if show else sink, log, start)
-                seconds = time.monotonic() - start
-        result = Result(name, status == 0, seconds, log)
-        if not show:
-            self._finish(result)
-        if not result.ok:
-            self._explain(result, status, show=show)
-        self.results.append(result)
+            status = self._wait(name, words, environment, None if show else sink, log, start)
+        result = Result(name, status == 0, time.monotonic() - start, log)
+        # What is killed because another step failed has nothing to say.
+        if self._stopping:
+            raise StepError(name)
+        with self._writing:
+            if self._in_lanes:
+                self._begin(name)
+            if not show:
+                self._finish(result)
+            if not result.ok:
+                self._explain(result, status, show=show)
+            self.results.append(result)
         if required and not result.ok:
             raise StepError(name)
         return result
 
+    def lanes(self, *lanes: Callable[[], None]) -> None:
+        """Run steps that need nothing of each other beside each other, a function a lane.
+
+        The line of a step comes when it is done. When a lane raises, steps of others are killed and
+        no other begins; what it raised is raised here.
+        """
+        errors: list[BaseException] = []
+
+        def run(lane: Callable[[], None]) -> None:
+            try:
+                lane()
+            except BaseException as error:
+                errors.append(error)
+                self._stop()
+
+        threads = [threading.Thread(target=run, args=(lane,)) for lane in lanes]
+        self._in_lanes = True
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            # The terminal sent the interrupt to the steps too: let them end by themselves first.
+            with self._starting:
+                self._stopping = True
+            deadline = time.monotonic() + 10
+            for thread in threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
+            self._stop()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+            self._in_lanes = self._stopping = False
+        if errors:
+            raise errors[0]
+
     def note(self, name: str, text: str) -> None:
         """Print the line of a step that had nothing to do."""
-        self._begin(name)
-        print(text, flush=True)
-        self._width = 0
+        with self._writing:
+            self._begin(name)
+            print(text, flush=True)
+            self._width = 0
 
     def paint(self, text: str, colour: int) -> str:
         """Return `text` in an ANSI colour if the terminal shows colours."""
@@ -130,12 +179,17 @@ class Runner:
         log: Path,
         start: float,
     ) -> int:
-        process = self._launch(words, environment, sink, log)
+        with self._starting:
+            if self._stopping:
+                raise StepError(name)
+            process = self._launch(words, environment, sink, log)
+            if process is not None:
+                self._running.add(process)
         if process is None:
             return 127
         stop = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(name, log, start, stop), daemon=True)
-        if self._moving and sink is not None:
+        if self._moving and sink is not None and not self._in_lanes:
             ticker.start()
         try:
             return process.wait()
@@ -147,40 +201,17 @@ class Runner:
                 process.kill()
             raise
         finally:
+            with self._starting:
+                self._running.discard(process)
             stop.set()
             if ticker.is_alive():
                 ticker.join()
 
-    def _wait_beside(
-        self,
-        words: list[str],
-        environment: Mapping[str, str],
-        sink: BinaryIO,
-        log: Path,
-        meanwhile: Callable[[], None],
-    ) -> tuple[int, float]:
-        """Return the status of a command and the seconds that it took, however long the rest."""
-        start = time.monotonic()
-        process = self._launch(words, environment, sink, log)
-        if process is None:
-            meanwhile()
-            return 127, 0.0
-        ends: list[float] = []
-
-        def watch() -> None:
-            process.wait()
-            ends.append(time.monotonic())
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
-            meanwhile()
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            watcher.join()
-        return process.returncode, ends[0] - start
+    def _stop(self) -> None:
+        with self._starting:
+            self._stopping = True
+            for process in self._running.copy():
+                process.kill()
 
     def _tick(self, name: str, log: Path, start: float, stop: threading.Event) -> None:
         while not stop.wait(0.5):

@@ -129,16 +129,25 @@ def sphinx(target: Path) -> list[str | Path]:
     return [PYTHON, "-m", "sphinx", *options, ROOT / "docs", target]
 
 
+def pytest(name: str, *words: str) -> Check:
+    """Return a run of pytest with these options and paths."""
+    command: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
+    return Check(name, [*command, *words], count=count_pytest)
+
+
 def tests() -> list[Check]:
-    """Return the checks that need the extension, pytest last."""
-    pytest: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
+    """Return the checks that need the extension and share nothing with what runs beside them."""
     others = ["tests", "python/trn3", "scripts/house", *(f"--ignore={path}" for path in QUIET)]
     return [
         Check("documentation", sphinx(BUILD / "docs" / "html")),
-        # All others share nothing and use one thread each: two at a time.
-        Check("pytest, side by side", [*pytest, "-n", "2", *others], count=count_pytest),
-        Check("pytest", [*pytest, *QUIET], count=count_pytest),
+        # They use one thread each: two at a time.
+        pytest("pytest, side by side", "-n", "2", *others),
     ]
+
+
+def quiet_tests() -> list[Check]:
+    """Return the checks that have the machine to themselves."""
+    return [pytest("pytest", *QUIET)]
 
 
 def results(checks: Sequence[Check], runner: Runner, environment: Environment) -> list[Row]:
