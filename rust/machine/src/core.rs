@@ -72,7 +72,7 @@ pub struct NeuronCore {
     tensors: TensorLog,
     ranks: RankGroups,
     /// What its run takes in the kernel's own order and places, where a compiler changed that.
-    as_written: Option<Box<RunAsWritten>>,
+    as_written: Option<Arc<RunAsWritten>>,
     /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
     pending: VecDeque<Box<Pending>>,
     /// The place of one that got its time.
@@ -139,8 +139,14 @@ pub struct RunAsWritten {
     pub timeline: Timeline,
     /// Which instructions used which tensors.
     pub tensors: TensorLog,
-    /// Live bytes from each instruction on.
-    pub occupancy: PackedRows<OccupancyPoint>,
+    occupancy: PackedRows<LivePoint>,
+}
+
+impl RunAsWritten {
+    /// Live bytes of a partition over time.
+    pub fn occupancy(&self) -> Vec<OccupancyPoint> {
+        over_time(self.occupancy.iter(), self.timeline.records()).collect()
+    }
 }
 
 /// How many instructions back `depends_on` may still add an edge **(choice)**.

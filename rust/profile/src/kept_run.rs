@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use trn3_machine::core::{NeuronCore, OccupancyPoint, TensorLog};
+use trn3_machine::core::{NeuronCore, OccupancyPoint, RunAsWritten, TensorLog};
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::OperandRole;
 use trn3_machine::storage::Buffer;
@@ -103,29 +103,31 @@ pub(crate) fn occupancy(points: &[OccupancyPoint]) -> OccupancyColumns {
 
 /// What a core kept of its run, as it is.
 pub(crate) struct KeptRun {
-    graph: Arc<RunGraph>,
+    graph: Option<Arc<RunGraph>>,
     tensors: TensorLog,
     groups: Vec<Vec<u64>>,
     met: Vec<u32>,
+    /// The one before it was compiled.
+    as_written: Option<Arc<RunAsWritten>>,
 }
 
 impl KeptRun {
-    /// Of a run that was not compiled, so that there is no other one beside it.
-    pub(crate) fn of(core: &mut NeuronCore, graph: Arc<RunGraph>) -> Option<Self> {
-        if core.run_as_written().is_some() {
-            return None;
-        }
+    /// Of a core's run so far, whose graph is this one.
+    pub(crate) fn of(core: &mut NeuronCore, graph: Option<Arc<RunGraph>>) -> Self {
         let (groups, met) = (core.rank_groups().groups().to_vec(), core.rank_groups().met().to_vec());
-        Some(Self { graph, tensors: core.tensor_log().without_numbers(), groups, met })
+        let as_written = core.run_as_written().cloned();
+        Self { graph, tensors: core.tensor_log().without_numbers(), groups, met, as_written }
     }
 
     /// The columns that it makes; texts of files are not its to know.
     pub(crate) fn recorded(&self) -> Recorded {
         let (mut made, mut known) = (Recorded::typed(), Known::default());
-        let count = self.graph.steps().len();
+        let graph = self.graph.as_deref();
+        let count = graph.map_or(0, |graph| graph.steps().len());
         (made.tensors, made.uses) = made.log(&mut known, &self.tensors, count);
-        made.edges = edges(count, |number| self.graph.edges(number));
+        made.edges = edges(count, |number| graph.map(|graph| graph.edges(number)).into_iter().flatten());
         (made.groups, made.met) = (self.groups.clone(), self.met.clone());
+        made.as_written = self.as_written.as_ref().map(|written| Box::new(made.written(&mut known, written)));
         made
     }
 }
@@ -139,28 +141,20 @@ impl Recorded {
         made
     }
 
-    /// What a core's run was so far; texts of files are not its to know.
-    pub(crate) fn of(core: &mut NeuronCore) -> Self {
-        let (mut made, mut known) = (Self::typed(), Known::default());
-        let count = core.timeline.records().len();
-        (made.tensors, made.uses) = made.log(&mut known, core.tensor_log(), count);
-        made.edges = edges(count, |number| core.timeline.comes_after(number));
-        (made.groups, made.met) = (core.rank_groups().groups().to_vec(), core.rank_groups().met().to_vec());
-        if let Some(written) = core.run_as_written() {
-            let count = written.timeline.records().len();
-            let (tensors, uses) = made.log(&mut known, &written.tensors, count);
-            made.as_written = Some(Box::new(WrittenColumns {
-                latency_ps: written.timeline.makespan().0,
-                instructions: instructions(&written.timeline),
-                transfers: transfers(written.timeline.transfers()),
-                occupancy: occupancy(&written.occupancy.iter().collect::<Vec<_>>()),
-                critical: written.timeline.critical_path(),
-                tensors,
-                uses,
-                edges: edges(count, |number| written.timeline.comes_after(number)),
-            }));
+    fn written(&mut self, known: &mut Known, written: &RunAsWritten) -> WrittenColumns {
+        let timeline = &written.timeline;
+        let count = timeline.records().len();
+        let (tensors, uses) = self.log(known, &written.tensors, count);
+        WrittenColumns {
+            latency_ps: timeline.makespan().0,
+            instructions: instructions(timeline),
+            transfers: transfers(timeline.transfers()),
+            occupancy: occupancy(&written.occupancy()),
+            critical: timeline.critical_path(),
+            tensors,
+            uses,
+            edges: edges(count, |number| timeline.comes_after(number)),
         }
-        made
     }
 
     fn log(&mut self, known: &mut Known, log: &TensorLog, count: usize) -> (TensorColumns, UseColumns) {

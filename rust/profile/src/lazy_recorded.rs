@@ -25,10 +25,7 @@ pub struct LazyRecorded {
 impl LazyRecorded {
     /// Of a core's run so far, whose graph is this one.
     pub(crate) fn of(core: &mut NeuronCore, graph: Option<Arc<RunGraph>>) -> Self {
-        match graph.and_then(|graph| KeptRun::of(&mut *core, graph)) {
-            Some(kept) => Self { kept: Some(Arc::new(kept)), ..Self::default() },
-            None => Recorded::of(core).into(),
-        }
+        Self { kept: Some(Arc::new(KeptRun::of(core, graph))), ..Self::default() }
     }
 
     /// Adds the texts of the files that lines are of, and the calls through which each site was first reached.

@@ -136,11 +136,10 @@ impl NeuronCore {
         self.tensors = self.tensors.of_trace(trace);
     }
 
-    /// Keeps, beside the time that it is given next, what its run takes as written.
-    pub(crate) fn keep_as_written(&mut self, mut timeline: Timeline, occupancy: &PackedRows<LivePoint>, trace: &Trace) {
-        timeline.schedule();
-        let occupancy = super::over_time(occupancy.iter(), timeline.records()).collect();
+    /// Keeps, beside the time that it is given next, what its run takes as written; what DMA engines did when is worked out
+    /// when somebody looks at it.
+    pub(crate) fn keep_as_written(&mut self, timeline: Timeline, occupancy: PackedRows<LivePoint>, trace: &Trace) {
         let tensors = self.tensors.of_trace(trace);
-        self.as_written = Some(Box::new(RunAsWritten { timeline, tensors, occupancy }));
+        self.as_written = Some(Arc::new(RunAsWritten { timeline, tensors, occupancy }));
     }
 }

@@ -1,6 +1,7 @@
 //! Which tensors a run had: where each lay, between which instructions, and which instructions used it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{NeuronCore, RunAsWritten};
 use crate::by_number::ByNumber;
@@ -350,8 +351,8 @@ impl NeuronCore {
     }
 
     /// What its run took as written, where it was compiled and fits on chip as written.
-    pub fn run_as_written(&self) -> Option<&RunAsWritten> {
-        self.as_written.as_deref()
+    pub fn run_as_written(&self) -> Option<&Arc<RunAsWritten>> {
+        self.as_written.as_ref()
     }
 
     pub(super) fn log_tensor(&mut self, storage: &Storage) {

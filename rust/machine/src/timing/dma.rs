@@ -361,12 +361,15 @@ impl Server {
         done
     }
 
-    /// Index of the first share that starts at a moment or later; most start last of all.
+    /// Index of the first share that starts at a moment or later: looked for from the end, as most start among the last.
     fn position(&self, start: u64) -> usize {
-        match self.shares.last() {
-            Some(last) if last.start >= start => self.shares.partition_point(|share| share.start < start),
-            _ => self.shares.len(),
+        let count = self.shares.len();
+        let mut reach = 1;
+        while reach <= count && self.shares[count - reach].start >= start {
+            reach *= 2;
         }
+        let low = count.saturating_sub(reach);
+        low + self.shares[low..count - reach / 2].partition_point(|share| share.start < start)
     }
 
     fn lead(&self, below: usize) -> u64 {
@@ -402,6 +405,18 @@ mod tests {
     fn run(shares: &[(u64, u64)]) -> Vec<u64> {
         let mut server = Server::default();
         shares.iter().map(|&(ready, work)| server.admit(ready, work)).collect()
+    }
+
+    #[test]
+    fn test_a_share_is_found_wherever_it_is() {
+        for count in 0..40u64 {
+            let shares = (0..count).map(|number| Admitted { start: number / 2 * 2, before: 0, lead: 0 });
+            let server = Server { shares: shares.collect(), ..Server::default() };
+            for start in 0..count + 2 {
+                let expected = server.shares.iter().take_while(|share| share.start < start).count();
+                assert_eq!(server.position(start), expected, "{start} of {count}");
+            }
+        }
     }
 
     proptest! {

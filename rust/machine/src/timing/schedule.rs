@@ -31,13 +31,13 @@ pub(crate) struct Share {
 /// What each engine does and when, in program order; pieces of one share follow one another, and so do those of one
 /// engine, in time.
 pub(crate) fn pieces(shares: &[Share]) -> Vec<TransferRecord> {
-    let mut engines: Vec<Vec<u32>> = Vec::new();
+    let mut engines: Vec<Vec<(u64, u32)>> = Vec::new();
     for (place, share) in (0..).zip(shares) {
         let engine = usize::from(share.dma_engine);
         if engine >= engines.len() {
             engines.resize(engine + 1, Vec::new());
         }
-        engines[engine].push(place);
+        engines[engine].push((share.ready, place));
     }
     // Of each share its first piece, and apart from those what comes after it: few have any.
     let untold = |share: &Share| TransferRecord {
@@ -49,8 +49,8 @@ pub(crate) fn pieces(shares: &[Share]) -> Vec<TransferRecord> {
     };
     let mut pieces: Vec<TransferRecord> = shares.iter().map(untold).collect();
     let mut further: Vec<(u32, u64, u64)> = Vec::new();
-    for places in &mut engines {
-        serve(shares, places, |place, start, end| {
+    for mut coming in engines {
+        serve(shares, &mut coming, |place, start, end| {
             let first = &mut pieces[place as usize];
             if first.start == UNTOLD {
                 let bytes = bytes_after(&shares[place as usize], end - start);
@@ -92,20 +92,21 @@ fn joined(shares: &[Share], firsts: &[TransferRecord], mut further: Vec<(u32, u6
     pieces
 }
 
-/// Serves the shares of one engine, each time the one that is due first, and tells each piece: share, start, end.
-fn serve(shares: &[Share], places: &mut [u32], mut tell: impl FnMut(u32, u64, u64)) {
-    places.sort_by_key(|&place| shares[place as usize].ready);
-    let mut coming = places.iter().copied().peekable();
+/// Serves the shares of one engine, when each can start and which it is, each time the one that is due first, and tells each
+/// piece: share, start, end.
+fn serve(shares: &[Share], coming: &mut [(u64, u32)], mut tell: impl FnMut(u32, u64, u64)) {
+    coming.sort_unstable();
+    let mut coming = coming.iter().copied().peekable();
     let mut waiting: BinaryHeap<Reverse<(u64, u32, u64)>> = BinaryHeap::new();
     let mut now = 0;
     // The piece under way: whose it is and since when.
     let mut held: Option<(u32, u64)> = None;
     loop {
         if waiting.is_empty() {
-            let Some(&next) = coming.peek() else { break };
-            now = now.max(shares[next as usize].ready);
+            let Some(&(ready, _)) = coming.peek() else { break };
+            now = now.max(ready);
         }
-        while let Some(next) = coming.next_if(|&next| shares[next as usize].ready <= now) {
+        while let Some((_, next)) = coming.next_if(|&(ready, _)| ready <= now) {
             let share = &shares[next as usize];
             waiting.push(Reverse((share.due, next, share.work)));
         }
@@ -119,7 +120,7 @@ fn serve(shares: &[Share], places: &mut [u32], mut tell: impl FnMut(u32, u64, u6
             None => now,
         };
         let done = now.saturating_add(left);
-        let stop = coming.peek().map_or(done, |&next| shares[next as usize].ready.min(done));
+        let stop = coming.peek().map_or(done, |&(ready, _)| ready.min(done));
         let rest = left - (stop - now);
         now = stop;
         // Time ends where figures are absurd.

@@ -102,7 +102,7 @@ pub fn time_as_written(cores: &mut [&mut NeuronCore], traces: &[&Trace]) -> Resu
     let timed = time_all(traces, timelines)?;
     let latencies = timed.iter().map(|timed| timed.latency).collect();
     for ((core, timed), trace) in cores.iter_mut().zip(timed).zip(traces) {
-        core.keep_as_written(timed.timeline, &occupancy(trace), trace);
+        core.keep_as_written(timed.timeline, occupancy(trace), trace);
     }
     Ok(latencies)
 }
