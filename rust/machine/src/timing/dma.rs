@@ -361,10 +361,13 @@ impl Server {
         done
     }
 
-    /// Index of the first share that starts at a moment or later: looked for from the end, as most start among the last.
+    /// Index of the first share that starts at a moment or later: most start last of all, or among the last.
     fn position(&self, start: u64) -> usize {
         let count = self.shares.len();
-        let mut reach = 1;
+        if self.shares.last().is_none_or(|last| last.start < start) {
+            return count;
+        }
+        let mut reach = 2;
         while reach <= count && self.shares[count - reach].start >= start {
             reach *= 2;
         }
