@@ -95,7 +95,7 @@ fn joined(shares: &[Share], firsts: &[TransferRecord], mut further: Vec<(u32, u6
 /// Serves the shares of one engine, when each can start and which it is, each time the one that is due first, and tells each
 /// piece: share, start, end.
 fn serve(shares: &[Share], coming: &mut [(u64, u32)], mut tell: impl FnMut(u32, u64, u64)) {
-    coming.sort_unstable();
+    coming.sort_by_key(|&(ready, _)| ready);
     let mut coming = coming.iter().copied().peekable();
     let mut waiting: BinaryHeap<Reverse<(u64, u32, u64)>> = BinaryHeap::new();
     let mut now = 0;
