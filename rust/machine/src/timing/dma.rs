@@ -27,6 +27,7 @@ use smallvec::SmallVec;
 use super::ceiling::HbmDraw;
 use super::record::{Cause, NO_INSTRUCTION};
 use super::schedule::Share;
+use super::server::Server;
 use super::tensor_array::Bound;
 use super::work::{DescriptorMode, Route, Transfer};
 use crate::arch::ArchSpec;
@@ -102,6 +103,8 @@ pub(crate) struct DmaEngines {
     lines: Vec<Line>,
     engines: Vec<Server>,
     hbm: Server,
+    /// When the last transfer could begin.
+    begun: u64,
     /// What cores of a chip share, where several are timed together.
     pub(crate) shared: Option<HbmDraw>,
 }
@@ -130,6 +133,7 @@ impl DmaEngines {
             lines: Vec::new(),
             engines: (0..arch.dma_engines).map(|_| Server::default()).collect(),
             hbm: Server::default(),
+            begun: 0,
             shared: None,
         }
     }
@@ -201,6 +205,31 @@ impl DmaEngines {
         }
     }
 
+    /// Calls with each moment that what runs later may depend on, but for those of servers.
+    pub(super) fn each_moment(&mut self, visit: &mut impl FnMut(&mut u64)) {
+        self.generators.iter_mut().for_each(|(free, _)| visit(free));
+        for line in &mut self.lines {
+            visit(&mut line.issue_free);
+            visit(&mut line.last_end);
+            line.engines.iter_mut().for_each(&mut *visit);
+        }
+    }
+
+    /// What shares the rate of each engine, in their order, and that of HBM.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.engines.iter().chain([&self.hbm])
+    }
+
+    /// As [`DmaEngines::servers`].
+    pub(super) fn servers_mut(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.engines.iter_mut().chain([&mut self.hbm])
+    }
+
+    /// When the last transfer could begin: from then on it drew of HBM.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// Lets queues issue transfers as fast as their engines move them.
     pub(crate) fn without_floor(&mut self) {
         (self.issue_floor, self.generator_hold) = (0, 0);
@@ -225,6 +254,7 @@ impl DmaEngines {
             DescriptorMode::Static | DescriptorMode::Software => self.issue_floor,
         };
         line.issue_free = begin.at.saturating_add(floor);
+        self.begun = begin.at;
 
         let mut start = u64::MAX;
         let (mut finish, mut undisturbed) = (begin.at, begin.at);
@@ -318,146 +348,4 @@ fn shares(transfer: &Transfer, engines: u64, edges: &[u64]) -> impl Iterator<Ite
         }
     }
     dealt.into_iter().enumerate().filter(|(_, rows)| *rows > 0)
-}
-
-/// A rate shared in program order: counted from any moment, a share is done no sooner than the work of all shares up
-/// to it in the program that start at that moment or later.
-///
-/// Raising a start never lowers what this gives: it is the largest, over sets of shares, of the earliest start in the
-/// set plus the work of the set. At its rate the server can always be done with each share by then, working on those
-/// first that are due first; when it does is
-/// [`super::schedule`]'s, and the start kept here is the latest that would do.
-#[derive(Clone, Debug, Default)]
-struct Server {
-    total: u64,
-    /// The shares that start last, by their start.
-    shares: Vec<Admitted>,
-    /// Largest lead of the shares dropped.
-    dropped: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Admitted {
-    start: u64,
-    /// Work of all shares that start before.
-    before: u64,
-    /// Largest `start - before` up to this share: with the total, when work counted from a start is done.
-    lead: u64,
-}
-
-/// Shares kept at most. Half are dropped beyond: a share that could start before those has to come after them, so that
-/// this many shares on one engine are the most that a transfer can overtake. **(choice)**
-const WINDOW: usize = 512;
-
-impl Server {
-    /// When a share that can start at a moment and takes some time alone is done.
-    fn admit(&mut self, ready: u64, work: u64) -> u64 {
-        let below = self.position(ready);
-        let before = self.shares.get(below).map_or(self.total, |share| share.before);
-        let lead = self.lead(below);
-        self.total = self.total.saturating_add(work);
-        let done = ready.saturating_add(self.total - before).max(lead.saturating_add(self.total));
-        self.insert(done - work, work);
-        done
-    }
-
-    /// Index of the first share that starts at a moment or later: most start last of all, or among the last.
-    fn position(&self, start: u64) -> usize {
-        let count = self.shares.len();
-        if self.shares.last().is_none_or(|last| last.start < start) {
-            return count;
-        }
-        let mut reach = 2;
-        while reach <= count && self.shares[count - reach].start >= start {
-            reach *= 2;
-        }
-        let low = count.saturating_sub(reach);
-        low + self.shares[low..count - reach / 2].partition_point(|share| share.start < start)
-    }
-
-    fn lead(&self, below: usize) -> u64 {
-        below.checked_sub(1).map_or(self.dropped, |index| self.shares[index].lead)
-    }
-
-    fn insert(&mut self, start: u64, work: u64) {
-        if self.shares.len() == WINDOW {
-            self.dropped = self.shares[WINDOW / 2 - 1].lead;
-            self.shares.drain(..WINDOW / 2);
-        }
-        let index = self.position(start);
-        let before = self.shares.get(index).map_or(self.total - work, |share| share.before);
-        let mut lead = self.lead(index).max(start.saturating_sub(before));
-        if index == self.shares.len() {
-            return self.shares.push(Admitted { start, before, lead });
-        }
-        self.shares.insert(index, Admitted { start, before, lead });
-        for share in &mut self.shares[index + 1..] {
-            share.before = share.before.saturating_add(work);
-            lead = lead.max(share.start.saturating_sub(share.before));
-            share.lead = lead;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn run(shares: &[(u64, u64)]) -> Vec<u64> {
-        let mut server = Server::default();
-        shares.iter().map(|&(ready, work)| server.admit(ready, work)).collect()
-    }
-
-    #[test]
-    fn test_a_share_is_found_wherever_it_is() {
-        for count in 0..40u64 {
-            let shares = (0..count).map(|number| Admitted { start: number / 2 * 2, before: 0, lead: 0 });
-            let server = Server { shares: shares.collect(), ..Server::default() };
-            for start in 0..count + 2 {
-                let expected = server.shares.iter().take_while(|share| share.start < start).count();
-                assert_eq!(server.position(start), expected, "{start} of {count}");
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn test_a_server_is_the_latest_over_sets_of_shares(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
-            let done = run(&shares);
-            for (last, &(ready, work)) in shares.iter().enumerate() {
-                let starts: Vec<u64> = (0..last).map(|index| done[index] - shares[index].1).collect();
-                let counted_from = |moment: u64| {
-                    let later = (0..last).filter(|&index| starts[index] >= moment);
-                    moment + later.map(|index| shares[index].1).sum::<u64>() + work
-                };
-                let moments = starts.iter().copied().filter(|&start| start <= ready).chain([ready]);
-                prop_assert_eq!(done[last], moments.map(counted_from).max().unwrap_or(0));
-            }
-        }
-
-        #[test]
-        fn test_a_server_can_keep_what_it_promises(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
-            let done = run(&shares);
-            for &(from, _) in &shares {
-                for &until in &done {
-                    let within = (0..shares.len()).filter(|&index| shares[index].0 >= from && done[index] <= until);
-                    let work: u64 = within.map(|index| shares[index].1).sum();
-                    prop_assert!(work <= until.saturating_sub(from), "{} of work in {}..{}", work, from, until);
-                }
-            }
-        }
-
-        #[test]
-        fn test_a_later_share_makes_no_other_earlier(
-            shares in prop::collection::vec((0u64..50_000, 0u64..50), 600..900),
-            at in 0usize..600,
-            by in 0u64..50_000,
-        ) {
-            let mut late = shares.clone();
-            late[at].0 += by;
-            prop_assert!(run(&shares).iter().zip(run(&late)).all(|(before, after)| *before <= after));
-        }
-    }
 }

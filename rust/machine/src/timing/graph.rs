@@ -1,7 +1,10 @@
 //! The graph of a run: what each instruction cost, and which earlier ones it came after and why. Any change of it is timed
 //! by the machine's own [`Timeline`](super::timeline::Timeline), which takes edges in place of regions.
 
+mod flat;
+mod rerun;
 mod retime;
+mod skipping;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

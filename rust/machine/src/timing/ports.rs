@@ -77,6 +77,11 @@ impl SharedPorts {
         }
     }
 
+    /// Calls with each moment that what runs later may depend on.
+    pub(super) fn each_moment(&mut self, visit: &mut impl FnMut(&mut u64)) {
+        self.banks.iter_mut().flatten().chain(&mut self.sbuf).for_each(|(until, _)| visit(until));
+    }
+
     fn sides(&self, engine: Engine, used: PortUse) -> (Option<usize>, Option<usize>) {
         let psum = match engine {
             Engine::Vector => Some(0),

@@ -35,6 +35,11 @@ impl Collectives {
         bound
     }
 
+    /// Calls with each moment that what runs later may depend on.
+    pub(super) fn each_moment(&mut self, visit: &mut impl FnMut(&mut u64)) {
+        self.classes.iter_mut().for_each(|(free, _)| visit(free));
+    }
+
     /// Runs a collective of a class for some time.
     pub(crate) fn hold(&mut self, priority: Option<u8>, start: u64, duration: u64, id: u32) {
         for (free, last) in &mut self.classes[class(priority)..] {

@@ -155,6 +155,17 @@ impl TensorArray {
         self.blocks = [(0, NO_INSTRUCTION); BLOCKS];
     }
 
+    /// Calls with each moment that what runs later may depend on; without the current-step limit.
+    pub(super) fn each_moment(&mut self, visit: &mut impl FnMut(&mut u64)) {
+        [&mut self.load_free, &mut self.last_start, &mut self.busy_until].into_iter().for_each(&mut *visit);
+        self.blocks.iter_mut().for_each(|(free, _)| visit(free));
+    }
+
+    /// What runs later depends on of the last pass, but for its moments.
+    pub(super) fn last_pass(&self) -> (u64, u16) {
+        (self.last_multiply, self.last_blocks)
+    }
+
     /// When the sequencer is free for an instruction that is no matmul: after every pass before it.
     pub(crate) fn free(&self) -> Bound {
         Bound::order(self.busy_until.max(self.load_free), self.last)

@@ -3,6 +3,7 @@
 mod noting;
 mod overtaking;
 mod rendezvous;
+mod repeating;
 mod replaying;
 mod running;
 
@@ -10,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use overtaking::Overtaking;
 use rendezvous::Shared;
+pub(super) use repeating::Constants;
 pub(super) use replaying::{GivenBounds, ReplayedStep};
 use running::Ran;
 
@@ -96,6 +98,8 @@ pub struct Timeline {
     graph: Option<Box<RunGraph>>,
     /// What the instruction under way waits for, where that is no question of its bytes: in a replay.
     given: Option<GivenBounds>,
+    /// Whether shares are kept for those who watch a loop, though records are not.
+    is_watched: bool,
 }
 
 /// An engine's issue slot.
@@ -143,6 +147,7 @@ impl Timeline {
             origin: 0,
             graph,
             given: None,
+            is_watched: false,
         }
     }
 

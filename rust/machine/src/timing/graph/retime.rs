@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::rerun::Rerun;
 use super::{EdgeKind, GraphEdge, RunGraph};
 use crate::engine::Engine;
 use crate::time::Picos;
@@ -11,9 +12,12 @@ use crate::timing::timeline::{ReplayedStep, Timeline, TimelineOptions};
 use crate::timing::work::Work;
 
 /// In the place of a step's work: it takes no time and holds nothing.
-const FREE: u32 = u32::MAX;
+pub(super) const FREE: u32 = u32::MAX;
 /// It is not there.
-const GONE: u32 = u32::MAX - 1;
+pub(super) const GONE: u32 = u32::MAX - 1;
+
+/// Kinds of work that were given last and are looked through for one that is given again.
+const RECENT: usize = 16;
 
 /// A run as it might have been: its graph with changes.
 ///
@@ -44,18 +48,18 @@ const GONE: u32 = u32::MAX - 1;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Variant<'g> {
-    graph: &'g RunGraph,
+    pub(super) graph: &'g RunGraph,
     /// Kinds of work that the run had not.
     more: Vec<Work>,
-    work: Vec<u32>,
-    engine: Vec<Engine>,
+    pub(super) work: Vec<u32>,
+    pub(super) engine: Vec<Engine>,
     /// Steps that wait for no buffer, or for one that was used so many fills before.
     buffers: Vec<(u32, Option<u32>)>,
     /// Steps that are done by others, in the order of their numbers.
     done_by: Vec<(u32, u32)>,
     order: Option<Vec<u32>>,
     dma_floor: bool,
-    unordered: Option<Engine>,
+    pub(super) unordered: Option<Engine>,
     is_forgetful: bool,
 }
 
@@ -70,6 +74,8 @@ pub struct Retimed {
     pub ready: Vec<Picos>,
     /// When each left its queue to the next.
     pub slot_end: Vec<Picos>,
+    /// Instructions whose times follow from those of the same ones before, in a loop whose bodies go on alike.
+    pub repeated: usize,
 }
 
 impl<'g> Variant<'g> {
@@ -101,10 +107,13 @@ impl<'g> Variant<'g> {
 
     /// Lets a step cost something else, on an engine.
     pub fn give_work(&mut self, step: usize, work: &Work, engine: Engine) {
-        if self.more.last() != Some(work) {
+        // Loops give few kinds of work in turn: those which do alike are to be known as such.
+        let known = self.more.iter().rev().take(RECENT).position(|other| other == work);
+        let number = known.map_or(self.more.len(), |back| self.more.len() - 1 - back);
+        if known.is_none() {
             self.more.push(work.clone());
         }
-        self.work[step] = (self.graph.works.len() + self.more.len() - 1) as u32;
+        self.work[step] = (self.graph.works.len() + number) as u32;
         self.engine[step] = engine;
     }
 
@@ -151,7 +160,7 @@ impl<'g> Variant<'g> {
     }
 
     /// What a step comes after; without `Sum`, which nothing waits for.
-    fn edges(&self, step: u32) -> impl Iterator<Item = GraphEdge> + '_ {
+    pub(super) fn edges(&self, step: u32) -> impl Iterator<Item = GraphEdge> + '_ {
         let graph = self.graph;
         let other = self.buffers.binary_search_by_key(&step, |(step, _)| *step).ok().map(|place| self.buffers[place].1);
         let own = graph.edges(step as usize);
@@ -161,37 +170,79 @@ impl<'g> Variant<'g> {
         own.chain(older.filter(|edge| edge.kind == EdgeKind::Reuse))
     }
 
+    /// The steps, in their order.
+    pub(super) fn order(&self) -> impl Iterator<Item = u32> {
+        let all = |place: usize| self.order.as_ref().map_or(place as u32, |order| order[place]);
+        (0..self.graph.steps.len()).map(all)
+    }
+
+    pub(super) fn is_in_order(&self) -> bool {
+        self.order.is_none()
+    }
+
+    /// The step that does this one, if another one does.
+    pub(super) fn done_by(&self, step: u32) -> Option<u32> {
+        let found = self.done_by.binary_search_by_key(&step, |(step, _)| *step);
+        found.ok().map(|place| self.done_by[place].1)
+    }
+
+    /// Of each step the ones that it does besides and that say what it comes after; empty if none does.
+    pub(super) fn merged(&self) -> Vec<Vec<u32>> {
+        let mut merged: Vec<Vec<u32>> = Vec::new();
+        if !self.done_by.is_empty() && !self.is_forgetful {
+            merged.resize(self.graph.steps.len(), Vec::new());
+            self.done_by.iter().for_each(|&(step, into)| merged[into as usize].push(step));
+        }
+        merged
+    }
+
+    /// A timeline on which nothing ran.
+    pub(super) fn timeline(&self) -> Timeline {
+        let options = TimelineOptions { throttle: self.graph.throttle, keep_records: false };
+        let mut timeline = Timeline::new(Arc::clone(&self.graph.arch), options);
+        if !self.dma_floor {
+            timeline.without_dma_floor();
+        }
+        timeline
+    }
+
     /// Times it.
     pub fn time(&self) -> Retimed {
-        self.run(true)
+        self.retime(true)
     }
 
     /// How long it takes.
     pub fn latency(&self) -> Picos {
-        self.run(false).latency
+        self.retime(false).latency
+    }
+
+    fn retime(&self, keeps: bool) -> Retimed {
+        let is_regular = !self.graph.throttle && !self.has_classes();
+        let rerun = is_regular.then(|| Rerun::of(self, keeps).run()).flatten();
+        rerun.unwrap_or_else(|| self.run(keeps))
+    }
+
+    /// As [`Variant::time`], one step after the other, wherever bodies of loops go on alike: what that has to give.
+    pub fn time_step_by_step(&self) -> Retimed {
+        self.run(true)
+    }
+
+    fn has_classes(&self) -> bool {
+        self.graph.works.iter().any(has_class) || self.more.iter().any(has_class)
     }
 
     fn run(&self, keeps: bool) -> Retimed {
         let graph = self.graph;
-        let options = TimelineOptions { throttle: graph.throttle, keep_records: false };
-        let mut timeline = Timeline::new(Arc::clone(&graph.arch), options);
-        if !self.dma_floor {
-            timeline.without_dma_floor();
-        }
+        let mut timeline = self.timeline();
         let count = graph.steps.len();
         let has_classes = graph.works.iter().any(has_class);
         let mut numbers: Vec<u32> = vec![u32::MAX; count];
         let mut stationary_ends: Vec<u64> = vec![0; count];
         let [mut start, mut ready, mut slot_end] = [(); 3].map(|()| vec![Picos::ZERO; if keeps { count } else { 0 }]);
-        let mut merged: Vec<Vec<u32>> = Vec::new();
-        if !self.done_by.is_empty() && !self.is_forgetful {
-            merged.resize(count, Vec::new());
-            self.done_by.iter().for_each(|&(step, into)| merged[into as usize].push(step));
-        }
+        let merged = self.merged();
         let mut uses: SmallVec<[(u64, Engine, bool); 16]> = SmallVec::new();
         let mut after: SmallVec<[u32; 16]> = SmallVec::new();
-        let all = |place: usize| self.order.as_ref().map_or(place as u32, |order| order[place]);
-        for number in (0..count).map(all) {
+        for number in self.order() {
             let place = number as usize;
             let step = graph.steps.at(place);
             let parts = merged.get(place).into_iter().flatten().copied();
@@ -204,9 +255,8 @@ impl<'g> Variant<'g> {
                 }
                 timeline.stand_before(&after);
             }
-            let is_done = self.done_by.binary_search_by_key(&number, |(step, _)| *step);
-            if let Ok(by) = is_done {
-                let by = numbers[self.done_by[by].1 as usize];
+            if let Some(by) = self.done_by(number) {
+                let by = numbers[by as usize];
                 let (end, engine) = if by == u32::MAX { (0, step.engine) } else { timeline.replayed_end(by) };
                 numbers[place] = timeline.next_number();
                 timeline.replayed(end, engine);
@@ -263,7 +313,7 @@ impl<'g> Variant<'g> {
                 slot_end[place] = Picos(span.slot_end);
             }
         }
-        Retimed { latency: timeline.makespan(), start, ready, slot_end }
+        Retimed { latency: timeline.makespan(), start, ready, slot_end, repeated: 0 }
     }
 
     /// What a step costs.

@@ -90,8 +90,12 @@ fn collectives() -> impl Strategy<Value = Instruction> {
     })
 }
 
+pub(super) fn instructions() -> impl Strategy<Value = Instruction> {
+    prop_oneof![4 => computes(), 3 => matmuls(), 3 => transfers(), 1 => collectives()]
+}
+
 pub(super) fn programs() -> impl Strategy<Value = Vec<Instruction>> {
-    let instruction = prop_oneof![4 => computes(), 3 => matmuls(), 3 => transfers(), 1 => collectives()];
+    let instruction = instructions();
     let edges = prop::collection::vec(any::<prop::sample::Index>(), 0..2);
     prop::collection::vec((instruction, edges, 0u8..4), 1..60).prop_map(|list| {
         let with_edges = list.into_iter().enumerate().map(|(id, (mut instruction, edges, rare))| {

@@ -69,7 +69,7 @@ fn issued(program: &[Instruction]) -> Timeline {
 }
 
 /// Loads of a tile that VectorE copies, into as many places in turn.
-fn refills(count: u64, buffers: u64) -> Vec<Instruction> {
+pub(super) fn refills(count: u64, buffers: u64) -> Vec<Instruction> {
     let tile = |number: u64| region(Space::Sbuf, 0..128, number % buffers * 2048..(number % buffers + 1) * 2048);
     let of = |number| {
         let source = region(Space::Hbm(1), 0..128, number * 2048..(number + 1) * 2048);

@@ -4,6 +4,7 @@ mod contract;
 mod graph;
 mod hazards;
 mod published;
+mod repeating;
 mod schedule;
 
 use std::ops::Range;

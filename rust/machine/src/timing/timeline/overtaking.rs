@@ -126,7 +126,7 @@ impl Timeline {
             self.overtaking = Some(Overtaking { base, open: Vec::new(), first_share });
         }
         let Some(mut overtaking) = self.overtaking.take() else {
-            let keep = self.options.keep_records.then_some(&mut self.shares);
+            let keep = (self.options.keep_records || self.is_watched).then_some(&mut self.shares);
             return self.dma.run(id, transfer, ready, keep);
         };
         let place = overtaking.place(transfer.priority, self.dma.earliest(transfer, ready));

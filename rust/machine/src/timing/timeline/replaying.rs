@@ -1,5 +1,6 @@
 //! Instructions whose edges are known, run once more: what they wait for is said, not looked for.
 
+use super::running::Ran;
 use super::{Stream, Timeline, sequencer};
 use crate::engine::Engine;
 use crate::time::Picos;
@@ -46,6 +47,13 @@ pub(in crate::timing) struct ReplayedSpan {
 impl Timeline {
     /// Runs an instruction of a run once more.
     pub(in crate::timing) fn replay(&mut self, step: &ReplayedStep<'_>) -> ReplayedSpan {
+        let (span, engine) = self.rerun(step);
+        self.replayed(span.end, engine);
+        span
+    }
+
+    /// As [`Timeline::replay`], for a caller who keeps the ends: no number is given.
+    pub(in crate::timing) fn rerun(&mut self, step: &ReplayedStep<'_>) -> (ReplayedSpan, Engine) {
         let id = self.next_id();
         let consumer = match step.work {
             Work::Compute { .. } => step.engine,
@@ -99,14 +107,8 @@ impl Timeline {
             Work::Dma(transfer) => self.transfer(id, &issue, transfer, floor),
             Work::Collective(part) => self.collective(id, &issue, part, floor),
         };
-        self.replayed(ran.end, ran.engine);
-        ReplayedSpan {
-            start: ran.start,
-            ready,
-            slot_end: ran.slot_end,
-            end: ran.end,
-            stationary_end: ran.stationary_end,
-        }
+        let Ran { start, slot_end, end, stationary_end, engine, .. } = ran;
+        (ReplayedSpan { start, ready, slot_end, end, stationary_end }, engine)
     }
 
     pub(in crate::timing) fn next_number(&self) -> u32 {
