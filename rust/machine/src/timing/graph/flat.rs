@@ -17,9 +17,8 @@ const NOWHERE: u32 = u32::MAX;
 pub(super) struct FlatStep {
     /// Its number in the run.
     pub(super) number: u32,
+    /// By number; or of one that another one does, [`DONE`].
     pub(super) work: u32,
-    /// The place of the one that does it, if that came before.
-    pub(super) by: Option<u32>,
     pub(super) engine: Engine,
     /// Whose its result is.
     pub(super) producer: Engine,
@@ -37,6 +36,11 @@ pub(super) struct FlatEdge {
     pub(super) released: bool,
 }
 
+/// By whom a step is done, as if that were what it waits for.
+const fn done_at(on: u32) -> FlatEdge {
+    FlatEdge { on, stationary: false, released: false }
+}
+
 /// The steps that are there, by place.
 #[derive(Debug)]
 pub(super) struct FlatRun {
@@ -48,6 +52,8 @@ pub(super) struct FlatRun {
 
 /// Multiples of a lag that are tried where all but edges to what came before the loop repeats: operands in turn.
 const TURNS: [usize; 6] = [1, 2, 3, 4, 6, 8];
+/// Lags at which all steps are compared at most, multiples included.
+const MOST_SCANS: usize = 10;
 
 impl FlatRun {
     pub(super) fn of(variant: &Variant<'_>) -> Self {
@@ -55,7 +61,7 @@ impl FlatRun {
         let count = graph.steps.len();
         let mut places = vec![NOWHERE; count];
         let mut flat = Self { steps: Vec::with_capacity(count), ends: Vec::with_capacity(count), edges: Vec::new() };
-        let merged = variant.merged();
+        let (merged, others) = (variant.merged(), variant.other_buffers());
         let has_meetings = !graph.meetings.is_empty() || !graph.floors.is_empty();
         for number in variant.order() {
             let place = number as usize;
@@ -68,7 +74,6 @@ impl FlatRun {
             let mut own = FlatStep {
                 number,
                 work: variant.work[place],
-                by: None,
                 engine,
                 producer: engine,
                 dynamic: step.dynamic,
@@ -76,20 +81,24 @@ impl FlatRun {
                 ports: step.ports,
             };
             if let Some(by) = by {
-                own.by = Some(places[by as usize]).filter(|by| *by != NOWHERE);
-                own.producer = own.by.map_or(step.engine, |by| flat.steps[by as usize].producer);
-                (own.work, own.is_single) = (DONE, true);
+                let on = places[by as usize];
+                (own.work, own.is_single, own.producer) = (DONE, true, step.engine);
+                if on != NOWHERE {
+                    own.producer = flat.steps[on as usize].producer;
+                    flat.edges.push(done_at(on));
+                }
             } else {
                 let parts = merged.get(place).into_iter().flatten().copied();
                 for part in std::iter::once(number).chain(parts) {
-                    for edge in variant.edges(part) {
+                    let other = others.get(part as usize).copied().flatten();
+                    variant.edges_of(part, other).for_each(|edge| {
                         let on = places[edge.on as usize];
                         // One that comes later in another order is nothing that is waited for.
                         if on != NOWHERE {
                             let (stationary, released) = (edge.stationary, edge.released);
                             flat.edges.push(FlatEdge { on, stationary, released });
                         }
-                    }
+                    });
                 }
                 if own.work != FREE {
                     own.producer = match variant.work_of(place) {
@@ -155,8 +164,11 @@ impl FlatRun {
         let mut found: Vec<Stretch> = Vec::new();
         let covered =
             |stretches: &[Stretch]| stretches.iter().map(|stretch| stretch.end - stretch.first).sum::<usize>();
+        let mut scans = MOST_SCANS;
         for lag in lags(&likeness) {
             for turn in TURNS {
+                let Some(left) = scans.checked_sub(1) else { break };
+                scans = left;
                 let lag = lag * turn;
                 let mut alike = 0;
                 let own = stretches(count, lag, |at| {

@@ -119,7 +119,7 @@ impl<'v, 'g> Rerun<'v, 'g> {
     fn step(&mut self, at: usize) {
         let step = self.flat.steps[at];
         if step.work == DONE {
-            let end = step.by.map_or(0, |by| self.columns[END][by as usize]);
+            let end = self.flat.edges(at).first().map_or(0, |by| self.columns[END][by.on as usize]);
             self.columns[END][at] = end;
             return self.timeline.lasts_until(end);
         }

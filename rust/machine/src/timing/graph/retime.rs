@@ -160,9 +160,31 @@ impl<'g> Variant<'g> {
     }
 
     /// What a step comes after; without `Sum`, which nothing waits for.
-    pub(super) fn edges(&self, step: u32) -> impl Iterator<Item = GraphEdge> + '_ {
+    fn edges(&self, step: u32) -> impl Iterator<Item = GraphEdge> + '_ {
+        let found = self.buffers.binary_search_by_key(&step, |(step, _)| *step);
+        self.edges_of(step, found.ok().map(|place| self.buffers[place].1))
+    }
+
+    /// Of each step which other one's buffer it waits for, if that is not its own; empty if none does.
+    pub(super) fn other_buffers(&self) -> Vec<Option<Option<u32>>> {
+        let mut others = Vec::new();
+        if !self.buffers.is_empty() {
+            others.resize(self.graph.steps.len(), None);
+            for same in self.buffers.chunk_by(|one, other| one.0 == other.0) {
+                let step = same[0].0;
+                // Of several for one step the one that a search finds.
+                let found = self.buffers.binary_search_by_key(&step, |(step, _)| *step);
+                let other =
+                    if same.len() == 1 { Some(same[0].1) } else { found.ok().map(|place| self.buffers[place].1) };
+                others[step as usize] = other;
+            }
+        }
+        others
+    }
+
+    /// As [`Variant::edges`] of a step that waits for its own buffer, or, where `other` is given, for that one's if any.
+    pub(super) fn edges_of(&self, step: u32, other: Option<Option<u32>>) -> impl Iterator<Item = GraphEdge> + '_ {
         let graph = self.graph;
-        let other = self.buffers.binary_search_by_key(&step, |(step, _)| *step).ok().map(|place| self.buffers[place].1);
         let own = graph.edges(step as usize);
         let own =
             own.filter(move |edge| edge.kind != EdgeKind::Sum && (other.is_none() || edge.kind != EdgeKind::Reuse));
