@@ -63,12 +63,25 @@ fn loops() -> impl Strategy<Value = Loop> {
     prop_oneof![3 => plain, 1 => nested]
 }
 
+/// What holds an engine or a queue for long before a loop, which others of the loop catch up with after many bodies.
+fn long() -> impl Strategy<Value = Instruction> {
+    let engines = vec![Engine::Vector, Engine::Scalar, Engine::GpSimd, Engine::Sync, Engine::Tensor];
+    let triggers = vec![None, Some(Engine::Scalar), Some(Engine::Sync)];
+    let computes = (prop::sample::select(engines), 0u64..60_000_000)
+        .prop_map(|(engine, interval)| compute(engine, interval, interval));
+    let transfers = (prop::sample::select(triggers), 1u64..129, 0u64..200_000)
+        .prop_map(|(trigger, rows, row_bytes)| dma(Transfer { trigger, ..transfer(Route::Load, rows, row_bytes) }));
+    prop_oneof![computes, transfers]
+}
+
 fn looped() -> impl Strategy<Value = Vec<Instruction>> {
-    (programs(), prop::collection::vec(loops(), 1..3), programs(), any::<bool>()).prop_map(
-        |(mut program, loops, after, is_bare)| {
+    let before = (programs(), any::<bool>(), prop::collection::vec(long(), 0..4));
+    (before, prop::collection::vec(loops(), 1..3), programs()).prop_map(
+        |((mut program, is_bare, long), loops, after)| {
             if is_bare {
                 program.clear();
             }
+            program.extend(long);
             loops.iter().for_each(|own| own.issue(&mut program));
             program.extend(after);
             program
@@ -233,6 +246,44 @@ fn test_operands_in_turn_repeat_too() {
         program.push(compute(Engine::Vector, 300_000, 360_000).reads(place).reads(weights(tile % 3)));
     }
     assert_mostly_repeated(&run("trn3", &program));
+}
+
+/// ScalarE comes late and is quicker than VectorE, which it depends on: at first its own queue binds it, later VectorE.
+#[test]
+fn test_a_queue_that_catches_up_is_on_a_line_no_longer() {
+    let register = region(Space::Register(1), 0..32, 0..1024);
+    for late in [10_000_000, 40_000_000, 99_000_000, 100_000_000, 101_000_000] {
+        let mut program = vec![compute(Engine::Scalar, late, late)];
+        for _ in 0..2000 {
+            program.push(compute(Engine::Vector, 100_000, 100_000).writes(register.clone()));
+            program.push(compute(Engine::Scalar, 50_000, 50_000).reads(register.clone()));
+        }
+        let timeline = run("trn3", &program);
+        let variant = Variant::of(timeline.graph().expect("records are kept"));
+        let (found, wanted) = (variant.time(), variant.time_step_by_step());
+        assert_eq!((found.latency, &found.start), (wanted.latency, &wanted.start), "{late}");
+        assert!(found.repeated > 3000, "{} at {late}", found.repeated);
+    }
+}
+
+/// Two queues whose transfers come at rates of their own: they meet at the engines after many bodies.
+#[test]
+fn test_queues_at_rates_of_their_own_share_engines_as_step_by_step() {
+    let of = |trigger, row_bytes| dma(Transfer { trigger: Some(trigger), ..transfer(Route::Load, 128, row_bytes) });
+    for (late, interval) in [(0, 700_000), (100_000_000, 700_000), (400_000_000, 500_000), (90_000_000, 3_000_000)] {
+        let mut program = vec![compute(Engine::Scalar, late, late)];
+        for _ in 0..1500 {
+            program.push(compute(Engine::GpSimd, 900_000, 900_000));
+            program.push(of(Engine::GpSimd, 256));
+            program.push(compute(Engine::Scalar, interval, interval));
+            program.push(of(Engine::Scalar, 512));
+        }
+        let timeline = run("trn3", &program);
+        let variant = Variant::of(timeline.graph().expect("records are kept"));
+        let (found, wanted) = (variant.time(), variant.time_step_by_step());
+        assert_eq!((found.latency, &found.start), (wanted.latency, &wanted.start), "{late}");
+        assert_eq!(found.slot_end, wanted.slot_end, "{late}");
+    }
 }
 
 /// Transfers of another queue that could have come long before those of the loop: what was left out has to be known then.
