@@ -159,7 +159,7 @@ fn assert_all_equal(graph: &RunGraph, at: &prop::sample::Index) -> Result<(), Te
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn test_loops_take_what_their_steps_take(
@@ -264,6 +264,38 @@ fn test_a_queue_that_catches_up_is_on_a_line_no_longer() {
         assert_eq!((found.latency, &found.start), (wanted.latency, &wanted.start), "{late}");
         assert!(found.repeated > 3000, "{} at {late}", found.repeated);
     }
+}
+
+/// One result before the loop comes late, and the buffer that it is in is used again many bodies later: those until then go on
+/// alike, and nothing but the end that the edge goes back to tells.
+#[test]
+fn test_what_edges_reach_back_to_is_on_the_line() {
+    let buffer = |number: u64| region(Space::Sbuf, 0..128, number % 24 * 64..(number % 24 + 1) * 64);
+    let mut program = Vec::new();
+    for number in 0..2000 {
+        program.push(compute(Engine::Vector, 100_000, 100_000).writes(buffer(number)));
+        let latency = if number == 23 { 60_000_000 } else { 50_000 };
+        program.push(compute(Engine::Scalar, 50_000, latency).reads(buffer(number)));
+    }
+    let timeline = run("trn3", &program);
+    assert!(timeline.records().at(2 * 47).start > Picos(60_000_000));
+    assert_mostly_repeated(&timeline);
+}
+
+/// ScalarE follows VectorE by ten bodies, but for one that waits for its own.
+#[test]
+fn test_a_body_with_another_edge_is_run() {
+    let mut program = Vec::new();
+    for number in 0..2000u32 {
+        program.push(compute(Engine::Vector, 100_000, 100_000));
+        let mut follower = compute(Engine::Scalar, 50_000, 50_000);
+        follower.after.push(2 * if number == 1000 { number } else { number.saturating_sub(10) });
+        program.push(follower);
+    }
+    let timeline = run("trn3", &program);
+    let start = |step| timeline.records().at(step).start;
+    assert!(start(2001) - start(1999) > Picos(1_000_000));
+    assert_mostly_repeated(&timeline);
 }
 
 /// Two queues whose transfers come at rates of their own: they meet at the engines after many bodies.
