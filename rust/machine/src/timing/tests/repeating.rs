@@ -298,6 +298,24 @@ fn test_a_body_with_another_edge_is_run() {
     assert_mostly_repeated(&timeline);
 }
 
+/// Bodies wait for what came before the loop, each for another one, and one of them for what ends late.
+#[test]
+fn test_edges_that_go_anywhere_repeat_nothing() {
+    let latency = |number: u32| if number == 49 { 150_000_000 } else { 50_000 };
+    let mut program: Vec<Instruction> =
+        (0..50).map(|number| compute(Engine::GpSimd, 50_000, latency(number))).collect();
+    for number in 0..2000u32 {
+        let mut waiting = compute(Engine::Scalar, 100_000, 100_000);
+        waiting.after.push(if number == 1000 { 49 } else { number * number % 47 });
+        program.push(waiting);
+    }
+    let timeline = run("trn3", &program);
+    let variant = Variant::of(timeline.graph().expect("records are kept"));
+    let wanted = variant.time_step_by_step();
+    assert!(wanted.start[1050] > Picos(150_000_000));
+    assert_eq!(variant.time().start, wanted.start);
+}
+
 /// Two queues whose transfers come at rates of their own: they meet at the engines after many bodies.
 #[test]
 fn test_queues_at_rates_of_their_own_share_engines_as_step_by_step() {
