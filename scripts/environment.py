@@ -28,6 +28,10 @@ CARGO_TEST = ("cargo", "test", "--locked", "--features", "trn3-machine/example-i
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = BUILD / "stamps"
+# Profiles of Cargo.toml: what users get, and what tests run, which is there sooner.
+RELEASE, TESTED = "release", "tested"
+# The stamp of the extension's profile.
+BUILT_AS = "extension-profile"
 TOOLCHAIN_FILE = BUILD / "toolchain.json"
 # The components of a toolchain that checks need and that a minimal installation lacks.
 COMPONENTS = ("clippy", "rustfmt")
@@ -123,6 +127,12 @@ def is_fresh(stamp: str, key: str) -> bool:
     return path.is_file() and path.read_text() == key
 
 
+def extension_profile() -> str:
+    """Return the profile that the extension in place was built with."""
+    path = STAMPS / BUILT_AS
+    return path.read_text() if path.is_file() else RELEASE
+
+
 def set_stamp(stamp: str, key: str) -> None:
     """Remember that what `stamp` stands for was made from `key`."""
     STAMPS.mkdir(parents=True, exist_ok=True)
@@ -192,7 +202,8 @@ class Environment:
         options = [] if dependencies else ["--no-deps"]
         result = self.runner.run(
             name,
-            [PYTHON, "-m", "pip", "install", *options, *wanted],
+            # What is imported is compiled then; that is a part of what comes.
+            [PYTHON, "-m", "pip", "install", "--no-compile", *options, *wanted],
             environment=self.variables,
             required=required,
         )
@@ -226,10 +237,11 @@ class Environment:
                 environment=self.variables,
             )
 
-    def extension(self, *, required: bool = True) -> bool:
-        """Build the extension in place, optimised, unless its sources are the same as before.
+    def extension(self, *, profile: str = RELEASE, required: bool = True) -> bool:
+        """Build the extension in place unless it is there, of the same sources.
 
-        Returns whether it is there, which matters if it is not `required`.
+        `profile` is one of `Cargo.toml`; what is there as releases are built serves for any. Returns
+        whether it is there, which matters if it is not `required`.
         """
         sources = [path for path in (ROOT / "rust").rglob("*") if path.is_file()]
         sources += filter(Path.is_file, (ROOT / "Cargo.toml", ROOT / "Cargo.lock"))
@@ -241,17 +253,19 @@ class Environment:
         flags = self.variables.get("RUSTFLAGS", "")
         key = digest([compiler, flags, json.dumps(packaging)], sources)
         built = (ROOT / "python" / "trn3").glob("_trn3*.so")
-        if any(built) and is_fresh("extension", key):
-            self.runner.note("extension, optimised", "unchanged")
+        serves = any(is_fresh(BUILT_AS, name) for name in {profile, RELEASE})
+        if any(built) and serves and is_fresh("extension", key):
+            self.runner.note(f"extension ({extension_profile()})", "unchanged")
             return True
         result = self.runner.run(
-            "extension, optimised",
-            [PYTHON, "-m", "maturin", "develop", "--release", "--locked"],
+            f"extension ({profile})",
+            [PYTHON, "-m", "maturin", "develop", "--profile", profile, "--locked"],
             environment=self.variables,
             required=required,
         )
         if result.ok:
             set_stamp("extension", key)
+            set_stamp(BUILT_AS, profile)
         return result.ok
 
     def hosts(self) -> None:

@@ -18,7 +18,7 @@ import capi
 import fuzz
 import suite
 import wheels
-from environment import BUILD, PYTHON, ROOT, VENV, Environment, extra, group, runtime
+from environment import BUILD, TESTED, PYTHON, ROOT, VENV, Environment, extra, group, runtime
 from steps import Runner, StepError
 
 
@@ -84,7 +84,7 @@ def test(runner: Runner) -> int:
     def package() -> None:
         """Build the extension, whose last part is work for one core, and test it."""
         # Without it tests would run an extension built from other sources.
-        if environment.extension(required=False):
+        if environment.extension(profile=TESTED, required=False):
             is_equipped.wait()
             tests.extend(suite.results(suite.tests(), runner, environment))
 

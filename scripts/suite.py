@@ -110,12 +110,8 @@ def lints() -> list[Check]:
 
 def cargo_tests() -> list[Check]:
     """Return the checks of the crates, which need no extension."""
-    return [
-        # One failure hides no other.
-        Check("cargo test", [*CARGO_TEST, "--no-fail-fast"], count=count_cargo),
-        # Criterion runs each bench once, untimed; the same features, so that nothing is built anew.
-        Check("cargo benches, once", [*CARGO_TEST, "--bench", "*"]),
-    ]
+    # One failure hides no other. Benches are linted with the rest, and run by `make bench`.
+    return [Check("cargo test", [*CARGO_TEST, "--no-fail-fast"], count=count_cargo)]
 
 
 def instruction_counts() -> Check:

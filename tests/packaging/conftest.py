@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from environment import extension_profile
 from support.sandbox import ROOT, run
 
 # Downloaded once, so that a second run needs no network.
@@ -35,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("cargo") is None:
         pytest.skip("building a wheel needs cargo on the path; `make test` puts it there")
     target = tmp_path_factory.mktemp("wheel")
-    options: list[str | Path] = ["--release", "--locked", "--out", target]
+    options: list[str | Path] = ["--profile", extension_profile(), "--locked", "--out", target]
     run([sys.executable, "-m", "maturin", "build", *options, "-i", sys.executable], cwd=ROOT)
     (built,) = target.glob("*.whl")
     return built
@@ -70,6 +71,7 @@ def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     offline: list[str | Path] = [
         "--disable-pip-version-check",
         "install",
+        "--no-compile",
         "--no-index",
         "--find-links",
         house,

@@ -30,8 +30,9 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the oldest JAX; what it needs besides is that of the newest."""
     folder = tmp_path_factory.mktemp("jax")
     wanted = [f"jax=={floor()}", f"jaxlib=={floor()}"]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
-    run = subprocess.run([*command, *wanted], capture_output=True, text=True, check=False)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps"]
+    command = [*pip, "--target", str(folder), *wanted]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         pytest.skip(f"JAX {floor()} cannot be installed here: {run.stderr.strip()[-300:]}")
     return folder
