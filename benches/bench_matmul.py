@@ -2,9 +2,10 @@
 
 Shows that keeping every chain in ascending k costs nothing: the rival is NumPy's sgemm (OpenBLAS
 with the kernels of this CPU) on the same values, and torch's bfloat16 product where torch is
-installed and has kernels for it. Speed of light: for bfloat16 the rate of bfloat16 dot products where trn3 uses them, else
-that of float32 multiply-adds, which also bounds float32. `make bench` runs the bfloat16 rows again
-with TRN3_SIMD=avx512 and TRN3_SIMD=avx2, the latter beside OpenBLAS's AVX2 kernels.
+installed and has kernels for it. Speed of light: for bfloat16 the rate of bfloat16 dot products
+where trn3 uses them, else that of float32 multiply-adds, which also bounds float32. `make bench`
+runs the bfloat16 rows again with TRN3_SIMD=avx512 and TRN3_SIMD=avx2, the latter beside OpenBLAS's
+AVX2 kernels.
 """
 
 from __future__ import annotations

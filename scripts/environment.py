@@ -240,8 +240,8 @@ class Environment:
     def extension(self, *, profile: str = RELEASE, required: bool = True) -> bool:
         """Build the extension in place unless it is there, of the same sources.
 
-        `profile` is one of `Cargo.toml`; what is there as releases are built serves for any. Returns
-        whether it is there, which matters if it is not `required`.
+        `profile` is one of `Cargo.toml`; a release that is there serves for any. Returns whether it
+        is there, which matters if it is not `required`.
         """
         sources = [path for path in (ROOT / "rust").rglob("*") if path.is_file()]
         sources += filter(Path.is_file, (ROOT / "Cargo.toml", ROOT / "Cargo.lock"))

@@ -18,7 +18,7 @@ import capi
 import fuzz
 import suite
 import wheels
-from environment import BUILD, TESTED, PYTHON, ROOT, VENV, Environment, extra, group, runtime
+from environment import BUILD, PYTHON, ROOT, TESTED, VENV, Environment, extra, group, runtime
 from steps import Runner, StepError
 
 
