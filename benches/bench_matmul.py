@@ -2,7 +2,7 @@
 
 Shows that keeping every chain in ascending k costs nothing: the rival is NumPy's sgemm (OpenBLAS
 with the kernels of this CPU) on the same values, and torch's bfloat16 product where torch is
-installed. Speed of light: for bfloat16 the rate of bfloat16 dot products where trn3 uses them, else
+installed and has kernels for it. Speed of light: for bfloat16 the rate of bfloat16 dot products where trn3 uses them, else
 that of float32 multiply-adds, which also bounds float32. `make bench` runs the bfloat16 rows again
 with TRN3_SIMD=avx512 and TRN3_SIMD=avx2, the latter beside OpenBLAS's AVX2 kernels.
 """
@@ -43,6 +43,14 @@ def has_dot() -> bool:
     return trn3.simd_level() == "avx512bf16"
 
 
+def has_kernels_of_torch() -> bool:
+    """Return whether torch has kernels of bfloat16 here; it has none of AVX2.
+
+    Elsewhere its products are a hundred times slower than anything else, and take minutes.
+    """
+    return trn3.simd_level().startswith("avx512")
+
+
 def speed_of_light() -> str:
     """Return which instruction bounds a product of narrow types."""
     return "bf16_dot" if has_dot() else "fma"
@@ -79,7 +87,7 @@ def bench_matmul_bf16(
         goal=beside if large and not slow else None,
     )
     rivals = [sgemm]
-    if torch is not None and not forced:
+    if torch is not None and not forced and has_kernels_of_torch():
         a_torch = torch.from_numpy(a_float).bfloat16()
         b_torch = torch.from_numpy(b_float).bfloat16()
         torch_out = torch.empty((m, n), dtype=torch.bfloat16)

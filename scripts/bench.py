@@ -110,6 +110,7 @@ def criterion() -> None:
     crates = (
         "trn3-numerics",
         "trn3-machine",
+        "trn3-compiler",
         "trn3-system",
         "trn3-planner",
         "trn3-embed",
