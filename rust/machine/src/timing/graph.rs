@@ -5,6 +5,7 @@ mod flat;
 mod rerun;
 mod retime;
 mod skipping;
+mod variant;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,7 +23,7 @@ use crate::packed::{PackedIter, PackedRow, PackedRows};
 use crate::site::SiteId;
 use crate::time::Picos;
 
-pub use retime::{Retimed, Variant};
+pub use variant::{Retimed, Variant};
 
 /// Why an instruction comes after an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

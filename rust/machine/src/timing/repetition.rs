@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// Places each of which is like the one a lag before it, but for the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct Repetition {
     /// The first place.
     pub first: usize,
     /// Places of a body.
@@ -64,16 +64,16 @@ pub fn lags(likeness: &[u64]) -> Vec<usize> {
     counts.map(|(_, gap)| gap).collect()
 }
 
-/// Stretches of three bodies at least, `count` places in all. `likeness`: None where a place is unlike the one a lag before
-/// it; else in what way it is like it, and in a stretch this way is the same again a lag later.
-pub fn stretches(count: usize, lag: usize, mut likeness: impl FnMut(usize) -> Option<u64>) -> Vec<Stretch> {
+/// Repetitions of three bodies at least, `count` places in all. `likeness`: None where a place is unlike the one a lag before
+/// it; else in what way it is like it, which within a repetition is the same a lag later.
+pub fn repetitions(count: usize, lag: usize, mut likeness: impl FnMut(usize) -> Option<u64>) -> Vec<Repetition> {
     let mut found = Vec::new();
     if lag == 0 {
         return found;
     }
     let mut keep = |first: usize, end: usize| {
         if end - first >= 3 * lag {
-            found.push(Stretch { first, lag, end });
+            found.push(Repetition { first, lag, end });
         }
     };
     let mut ways = vec![0; lag];
@@ -104,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    fn alike(sequence: &[u64], lag: usize) -> Vec<Stretch> {
-        stretches(sequence.len(), lag, |at| (sequence[at] == sequence[at - lag]).then_some(0))
+    fn alike(sequence: &[u64], lag: usize) -> Vec<Repetition> {
+        repetitions(sequence.len(), lag, |at| (sequence[at] == sequence[at - lag]).then_some(0))
     }
 
     #[test]
@@ -114,23 +114,23 @@ mod tests {
         let sequence: Vec<u64> = (0..40).flat_map(|_| outer()).collect();
         let found = lags(&sequence);
         assert!(found.contains(&5) && found.contains(&170), "{found:?}");
-        assert_eq!(alike(&sequence, 170), [Stretch { first: 0, lag: 170, end: 40 * 170 }]);
+        assert_eq!(alike(&sequence, 170), [Repetition { first: 0, lag: 170, end: 40 * 170 }]);
         let inner = alike(&sequence, 5);
-        assert_eq!((inner.len(), inner[1]), (40, Stretch { first: 190, lag: 5, end: 340 }));
+        assert_eq!((inner.len(), inner[1]), (40, Repetition { first: 190, lag: 5, end: 340 }));
     }
 
     #[test]
-    fn test_another_way_of_being_alike_is_another_stretch() {
-        let found = stretches(100, 4, |at| Some(u64::from(at >= 50)));
-        assert_eq!(found, [Stretch { first: 0, lag: 4, end: 50 }, Stretch { first: 46, lag: 4, end: 100 }]);
+    fn test_another_way_of_being_alike_is_another_repetition() {
+        let found = repetitions(100, 4, |at| Some(u64::from(at >= 50)));
+        assert_eq!(found, [Repetition { first: 0, lag: 4, end: 50 }, Repetition { first: 46, lag: 4, end: 100 }]);
     }
 
     proptest! {
         #[test]
         fn test_what_is_found_repeats(sequence in prop::collection::vec(0u64..3, 0..200), lag in 1usize..9) {
-            for stretch in alike(&sequence, lag) {
-                prop_assert!(stretch.end >= stretch.first + 3 * lag);
-                prop_assert!((stretch.first + lag..stretch.end).all(|at| sequence[at] == sequence[at - lag]));
+            for repetition in alike(&sequence, lag) {
+                prop_assert!(repetition.end >= repetition.first + 3 * lag);
+                prop_assert!((repetition.first + lag..repetition.end).all(|at| sequence[at] == sequence[at - lag]));
             }
         }
     }

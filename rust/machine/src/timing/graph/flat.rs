@@ -1,9 +1,9 @@
 //! A run with its changes, in the order in which it is timed, laid out for going through it again and again.
 
-use super::retime::{FREE, GONE, Variant};
+use super::variant::{FREE, GONE, Variant};
 use crate::engine::Engine;
 use crate::timing::ports::PortUse;
-use crate::timing::repetition::{Stretch, lags, stretches};
+use crate::timing::repetition::{Repetition, lags, repetitions};
 use crate::timing::work::Work;
 
 /// In the place of a step's work: another one does it.
@@ -158,12 +158,13 @@ impl FlatRun {
     }
 
     /// Where bodies repeat, by their first steps.
-    pub(super) fn stretches(&self) -> Vec<Stretch> {
+    pub(super) fn repetitions(&self) -> Vec<Repetition> {
         let count = self.steps.len();
         let likeness: Vec<u64> = self.steps.iter().enumerate().map(|(at, step)| guess(at, step)).collect();
-        let mut found: Vec<Stretch> = Vec::new();
-        let covered =
-            |stretches: &[Stretch]| stretches.iter().map(|stretch| stretch.end - stretch.first).sum::<usize>();
+        let mut found: Vec<Repetition> = Vec::new();
+        let covered = |repetitions: &[Repetition]| {
+            repetitions.iter().map(|repetition| repetition.end - repetition.first).sum::<usize>()
+        };
         let mut scans = MOST_SCANS;
         for lag in lags(&likeness) {
             for turn in TURNS {
@@ -171,7 +172,7 @@ impl FlatRun {
                 scans = left;
                 let lag = lag * turn;
                 let mut alike = 0;
-                let own = stretches(count, lag, |at| {
+                let own = repetitions(count, lag, |at| {
                     alike += usize::from(likeness[at] == likeness[at - lag]);
                     self.likeness(at, lag)
                 });
@@ -185,7 +186,7 @@ impl FlatRun {
                 break;
             }
         }
-        found.sort_unstable_by_key(|stretch| stretch.first);
+        found.sort_unstable_by_key(|repetition| repetition.first);
         found
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::flat::{DONE, FlatRun, FlatStep};
-use super::retime::{FREE, Retimed, Variant};
+use super::variant::{FREE, Retimed, Variant};
 use crate::engine::Engine;
 use crate::time::Picos;
-use crate::timing::repetition::Stretch;
+use crate::timing::repetition::Repetition;
 use crate::timing::timeline::{ReplayedStep, Timeline};
 use crate::timing::work::Work;
 
@@ -24,7 +24,7 @@ const START: usize = 2;
 const READY: usize = 3;
 const SLOT_END: usize = 4;
 
-/// Bodies of a stretch that are run one by one in any case, about.
+/// Bodies of a repetition that are run one by one in any case, about.
 const LED_IN: usize = 12;
 /// Steps that have to be left out beyond that for it to be worth while.
 const WORTH: usize = 256;
@@ -63,15 +63,15 @@ impl<'v, 'g> Rerun<'v, 'g> {
     /// What it takes; None where a loop was skipped whose shares a later transfer could come before.
     pub(super) fn run(mut self) -> Option<Retimed> {
         let count = self.flat.steps.len();
-        let mut waiting = self.flat.stretches();
+        let mut waiting = self.flat.repetitions();
         waiting.reverse();
-        let mut open: Vec<Stretch> = Vec::new();
+        let mut open: Vec<Repetition> = Vec::new();
         let mut at = 0;
         while at < count {
             while let Some(next) = waiting.pop_if(|next| next.first <= at) {
                 open.push(next);
             }
-            open.retain(|stretch| left_out(stretch, at) >= WORTH);
+            open.retain(|repetition| left_out(repetition, at) >= WORTH);
             // Of loops within loops the one that leaves out most.
             let best = (0..open.len()).max_by_key(|number| left_out(&open[*number], at));
             let Some(best) = best else {
@@ -178,7 +178,7 @@ impl<'v, 'g> Rerun<'v, 'g> {
     }
 }
 
-/// Steps that a stretch leaves out from a place on, about.
-fn left_out(stretch: &Stretch, at: usize) -> usize {
-    stretch.end.saturating_sub(at.max(stretch.first) + LED_IN * stretch.lag)
+/// Steps that a repetition leaves out from a place on, about.
+fn left_out(repetition: &Repetition, at: usize) -> usize {
+    repetition.end.saturating_sub(at.max(repetition.first) + LED_IN * repetition.lag)
 }

@@ -21,7 +21,7 @@
 //! Without a current-step limit and classes of transfers, which nothing here is true of.
 
 use super::rerun::Rerun;
-use crate::timing::repetition::Stretch;
+use crate::timing::repetition::Repetition;
 use crate::timing::server::{ServerStride, ServerTail};
 use crate::timing::timeline::Constants;
 
@@ -41,7 +41,7 @@ struct Boundary {
     asked: usize,
 }
 
-/// Some bodies of a stretch as one.
+/// Some bodies of a repetition as one.
 #[derive(Clone, Copy)]
 struct Body {
     turns: usize,
@@ -68,11 +68,11 @@ struct Line {
 }
 
 impl Rerun<'_, '_> {
-    /// Runs bodies of a stretch from a place on, and leaves out as many as go on alike. Returns the place where it stopped, and
-    /// whether it may be worth while to go on with the stretch there.
-    pub(super) fn skip(&mut self, stretch: Stretch, from: usize) -> (usize, bool) {
+    /// Runs bodies of a repetition from a place on, and leaves out as many as go on alike. Returns the place where it stopped, and
+    /// whether it may be worth while to go on with the repetition there.
+    pub(super) fn skip(&mut self, repetition: Repetition, from: usize) -> (usize, bool) {
         self.watch(true);
-        let reached = self.watch_bodies(stretch, from);
+        let reached = self.watch_bodies(repetition, from);
         self.watch(false);
         reached
     }
@@ -83,8 +83,8 @@ impl Rerun<'_, '_> {
         self.asked.clear();
     }
 
-    fn watch_bodies(&mut self, stretch: Stretch, from: usize) -> (usize, bool) {
-        let Stretch { first, lag, end } = stretch;
+    fn watch_bodies(&mut self, repetition: Repetition, from: usize) -> (usize, bool) {
+        let Repetition { first, lag, end } = repetition;
         let mut at = from.max(first);
         let reach = self.flat.reach(at + lag..at + 2 * lag);
         let mut boundaries = vec![self.boundary()];
@@ -95,7 +95,7 @@ impl Rerun<'_, '_> {
                 let body = Body { turns, steps: lag * turns, reach };
                 let Some(line) = self.line(body, first, at, &boundaries) else { continue };
                 attempts += 1;
-                if let Some(reached) = self.leave_out(&line, body, stretch, &mut at, &mut boundaries) {
+                if let Some(reached) = self.leave_out(&line, body, repetition, &mut at, &mut boundaries) {
                     return (reached, true);
                 }
                 break;
@@ -177,11 +177,11 @@ impl Rerun<'_, '_> {
         &mut self,
         line: &Line,
         body: Body,
-        stretch: Stretch,
+        repetition: Repetition,
         at: &mut usize,
         boundaries: &mut Vec<Boundary>,
     ) -> Option<usize> {
-        let bodies = |at: usize| (stretch.end - at) / body.steps;
+        let bodies = |at: usize| (repetition.end - at) / body.steps;
         if bodies(*at) < 4 {
             return None;
         }
@@ -189,8 +189,8 @@ impl Rerun<'_, '_> {
         let mut tails = self.tails(&line.loads)?;
         let mut goes_on = None;
         for _ in 0..2 {
-            (0..body.turns).for_each(|_| self.body(at, stretch.lag, boundaries));
-            let line = self.line(body, stretch.first, *at, boundaries)?;
+            (0..body.turns).for_each(|_| self.body(at, repetition.lag, boundaries));
+            let line = self.line(body, repetition.first, *at, boundaries)?;
             let before = std::mem::replace(&mut tails, self.tails(&line.loads)?);
             goes_on = Some((strides(&before, &tails, &line.loads)?, line));
         }
