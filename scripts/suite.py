@@ -128,7 +128,8 @@ def sphinx(target: Path) -> list[str | Path]:
 def pytest(name: str, *words: str) -> Check:
     """Return a run of pytest with these options and paths."""
     command: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
-    return Check(name, [*command, *words], count=count_pytest)
+    # The log names what to look at when the whole run takes too long.
+    return Check(name, [*command, "--durations=40", *words], count=count_pytest)
 
 
 def tests() -> list[Check]:
