@@ -253,7 +253,7 @@ class Environment:
         flags = self.variables.get("RUSTFLAGS", "")
         key = digest([compiler, flags, json.dumps(packaging)], sources)
         built = (ROOT / "python" / "trn3").glob("_trn3*.so")
-        serves = any(is_fresh(BUILT_AS, name) for name in {profile, RELEASE})
+        serves = extension_profile() in {profile, RELEASE}
         if any(built) and serves and is_fresh("extension", key):
             self.runner.note(f"extension ({extension_profile()})", "unchanged")
             return True

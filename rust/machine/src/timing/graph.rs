@@ -217,6 +217,14 @@ pub(super) struct GraphMeeting {
     pub(super) ends: (u64, u64),
 }
 
+impl GraphMeeting {
+    /// When all are done if this core has done its own part at a moment.
+    fn until(&self, end: u64) -> u64 {
+        let (own, all) = self.ends;
+        if self.is_last { end.saturating_add(all.saturating_sub(own)) } else { all }
+    }
+}
+
 /// What a run was made of.
 #[derive(Clone, Debug)]
 pub struct RunGraph {

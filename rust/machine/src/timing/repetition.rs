@@ -21,8 +21,8 @@ const WINDOW: usize = 12;
 const MOST_LAGS: usize = 8;
 /// Different gaps beyond which nothing is regular.
 const MOST_GAPS: usize = 4096;
-/// Odd, and as good as any.
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What hashes multiply by: odd, and as good as any.
+pub(super) const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// How far apart lies what may repeat, those first that most places have to do with.
 ///

@@ -3,7 +3,7 @@
 use super::variant::{FREE, GONE, Variant};
 use crate::engine::Engine;
 use crate::timing::ports::PortUse;
-use crate::timing::repetition::{Repetition, lags, repetitions};
+use crate::timing::repetition::{MIX, Repetition, lags, repetitions};
 use crate::timing::work::Work;
 
 /// In the place of a step's work: another one does it.
@@ -196,5 +196,5 @@ fn guess(at: usize, step: &FlatStep) -> u64 {
     let single = if step.is_single { at as u64 + 1 } else { 0 };
     let does = step.engine as u64 * 2 + u64::from(step.dynamic);
     let numbers = [u64::from(step.work), does, step.ports.bits(), single];
-    numbers.into_iter().fold(0u64, |hash, number| (hash ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+    numbers.into_iter().fold(0u64, |hash, number| (hash ^ number).wrapping_mul(MIX).rotate_left(29))
 }

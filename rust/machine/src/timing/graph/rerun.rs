@@ -81,7 +81,7 @@ impl<'v, 'g> Rerun<'v, 'g> {
                 continue;
             };
             let (next, goes_on) = self.skip(open[best], at);
-            if self.timeline.servers().any(|server| server.is_doubtful()) {
+            if self.timeline.is_doubtful() {
                 return None;
             }
             at = next;
@@ -89,8 +89,7 @@ impl<'v, 'g> Rerun<'v, 'g> {
                 open.swap_remove(best);
             }
         }
-        let is_doubtful = self.timeline.servers().any(|server| server.is_doubtful());
-        (!is_doubtful).then(|| self.retimed())
+        (!self.timeline.is_doubtful()).then(|| self.retimed())
     }
 
     fn retimed(self) -> Retimed {
@@ -157,9 +156,7 @@ impl<'v, 'g> Rerun<'v, 'g> {
         });
         let mut end = span.end;
         if let Some(met) = meeting {
-            let (own, all) = met.ends;
-            let until = if met.is_last { span.end.saturating_add(all.saturating_sub(own)) } else { all };
-            end = end.max(until);
+            end = end.max(met.until(span.end));
         }
         self.timeline.lasts_until(end);
         let moments = [end, span.stationary_end, span.start, span.ready, span.slot_end];

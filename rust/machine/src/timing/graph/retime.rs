@@ -39,7 +39,7 @@ impl Variant<'_> {
         let graph = self.graph;
         let mut timeline = self.timeline();
         let count = graph.steps.len();
-        let has_classes = graph.works.iter().any(has_class);
+        let has_classes = self.has_classes();
         let mut numbers: Vec<u32> = vec![u32::MAX; count];
         let mut stationary_ends: Vec<u64> = vec![0; count];
         let [mut start, mut ready, mut slot_end] = [(); 3].map(|()| vec![Picos::ZERO; if keeps { count } else { 0 }]);
@@ -106,9 +106,7 @@ impl Variant<'_> {
                 meeting: meeting.map(|met| (met.latest, met.hop)),
             });
             if let Some(met) = meeting {
-                let (own, all) = met.ends;
-                let until = if met.is_last { span.end.saturating_add(all.saturating_sub(own)) } else { all };
-                timeline.replayed_until(until);
+                timeline.replayed_until(met.until(span.end));
             }
             stationary_ends[place] = span.stationary_end;
             if keeps {

@@ -7,7 +7,8 @@
 //!    A server is no such function, but all inputs later by a span give results later by that span. So where its shares,
 //!    and the moments at which it is asked for more, move by one span a body, so does all it says.
 //! 2. Two bodies are run from a state y(0): if y(1) and y(2) are as far from each other as y(0) and y(1), moment by moment,
-//!    the guess is that y(k) = y(0) + k r, each moment at a rate of its own, those of a server at one. Then F maps the line on itself at two points.
+//!    the guess is that y(k) = y(0) + k r, each moment at a rate of its own, those of a server at one. Then F maps the line
+//!    on itself at two points.
 //! 3. F is run once more, at y(n) of the line, a body in full. If all that it gives is where the line has it, then F, as a convex
 //!    function that is on a line at three points, is on it everywhere between; and y(k) is on the line by induction, for
 //!    each body that was left out.
@@ -68,8 +69,8 @@ struct Line {
 }
 
 impl Rerun<'_, '_> {
-    /// Runs bodies of a repetition from a place on, and leaves out as many as go on alike. Returns the place where it stopped, and
-    /// whether it may be worth while to go on with the repetition there.
+    /// Runs bodies of a repetition from a place on, and leaves out as many as go on alike. Returns the place where it
+    /// stopped, and whether it may be worth while to go on with the repetition there.
     pub(super) fn skip(&mut self, repetition: Repetition, from: usize) -> (usize, bool) {
         self.watch(true);
         let reached = self.watch_bodies(repetition, from);
@@ -273,7 +274,7 @@ impl Rerun<'_, '_> {
             && self.columns.iter().zip(&columns).all(is_there)
             && now.moments == after
             && now.constants == boundary.constants
-            && !self.timeline.servers().any(|server| server.is_doubtful());
+            && !self.timeline.is_doubtful();
         is_on_line.then_some(from + steps)
     }
 }

@@ -40,6 +40,11 @@ impl Timeline {
         self.dma.servers_mut()
     }
 
+    /// Whether a server was asked what it cannot know.
+    pub(in crate::timing) fn is_doubtful(&self) -> bool {
+        self.servers().any(Server::is_doubtful)
+    }
+
     /// Keeps shares of transfers, which [`Timeline::watched`] gives, or does no longer.
     pub(in crate::timing) fn watch(&mut self, is_watched: bool) {
         self.is_watched = is_watched;

@@ -118,14 +118,14 @@ impl Timeline {
     /// What comes after an instruction that takes no time, and holds nothing, may start then.
     pub(in crate::timing) fn replayed(&mut self, end: u64, engine: Engine) {
         self.finished.push(Finished { end, engine });
-        self.makespan = self.makespan.max(end);
+        self.lasts_until(end);
     }
 
     /// Until all had done their part where cores met, this core's instruction goes on.
     pub(in crate::timing) fn replayed_until(&mut self, end: u64) {
         if let Some(last) = self.finished.len().checked_sub(1) {
             self.finished.change(last, |last| last.end = last.end.max(end));
-            self.makespan = self.makespan.max(end);
+            self.lasts_until(end);
         }
     }
 
